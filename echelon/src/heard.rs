@@ -1,5 +1,5 @@
-//! Waiting for the simulated clusters of this process. Instances are divided over the clusters that are known when they are routed: a
-//! job that comes as soon as one may be taken would be given to the first cluster alone, and to its first hosts.
+//! Waiting for the simulated clusters of this process. Instances are divided over the clusters that are known when they are
+//! admitted: a job that comes as soon as one may be taken would be given to the first cluster alone, and to its first hosts.
 
 use crate::standalone::Config;
 use anyhow::{Context, Result};

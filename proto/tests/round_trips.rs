@@ -5,7 +5,9 @@
 mod ranges;
 mod strategies;
 
-use echelon_core_model::assignment::{AssignedRange, Assignment, AssignmentPiece, PIECE_WEIGHT, Releasing};
+use echelon_core_model::assignment::{
+    AssignedRange, Assignment, AssignmentPiece, LastHolder, PIECE_WEIGHT, Releasing,
+};
 use echelon_core_model::bucket::{BLOCK_SIZE, MOST_BLOCK_BYTES};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::cluster::{Host, LeftOut};
@@ -68,7 +70,7 @@ proptest! {
     }
 }
 
-/// An assignment of as many groups, ranges, removed numbers and holders.
+/// An assignment of as many groups, ranges, released numbers and holders.
 fn many(groups: usize, ranges: u32, longest: bool) -> Assignment {
     let cluster = |n: u32| ClusterId::new(format!("{n:c>width$}", width = if longest { 63 } else { 8 }));
     let mut all = Assignment::new(JobId(u128::MAX));
@@ -90,15 +92,19 @@ fn many(groups: usize, ranges: u32, longest: bool) -> Assignment {
         };
         all.groups
             .insert(group.clone(), (0..ranges).rev().map(range).collect());
-        let removed = (0..ranges).map(|n| InstanceRange {
+        let released = (0..ranges).map(|n| InstanceRange {
             first: 3 * n,
             last: 3 * n + 1,
         });
+        let holder = |generation, cluster| LastHolder {
+            generation: Generation(generation),
+            cluster,
+        };
         let sets = [
-            (Generation(1), removed.collect()),
-            (Generation(2), RangeSet::new()),
+            (holder(1, Some(cluster(201))), released.collect()),
+            (holder(2, None), RangeSet::new()),
         ];
-        all.removed.insert(group, sets.into());
+        all.released.insert(group, sets.into());
     }
     all.groups.insert(GroupName::new("empty"), Vec::new());
     for n in 0..1_024 {
@@ -448,9 +454,10 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             head_version,
             grant_number,
             held,
-            released,
+            released: released.clone(),
             active,
             unstarted,
+            returnable: released,
             counts,
             succeeded,
             failed,

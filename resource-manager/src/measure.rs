@@ -82,7 +82,7 @@ impl Measures {
             )?,
             slices: metrics.gauge(
                 "echelon_resource_manager_slices",
-                "Slices: parts of groups of jobs at clusters.",
+                "Ranges of instances that are assigned to clusters; what waits has none.",
             )?,
             waiting: metrics.gauges(
                 "echelon_resource_manager_waiting_instances",

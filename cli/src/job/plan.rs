@@ -77,7 +77,7 @@ fn people(told: &v1::PlanJobResponse) -> String {
             format!(" of group {}", output::escape(&c.group))
         };
         lines.push(format!(
-            "cluster:   {} gets {}{group}{reason}",
+            "cluster:   {} could start {}{group}{reason}",
             output::escape(&c.cluster),
             c.instances
         ));

@@ -39,7 +39,7 @@ pub async fn end_instances<F: Facts>(
         check_kind(&at.spec)?;
         // Read after the head, and of use with this one only: which numbers there are, and how many of them are wanted, go together.
         let assignment = ask::assignment(facts, at.head.job).await?;
-        let here = staying(&assignment, &group);
+        let here = staying(&assignment, &at.spec, &group);
         let edit = |present: &JobSpec| {
             let mut spec = present.clone();
             withdraw(&mut spec, &group, &numbers, &here)?;
@@ -73,11 +73,14 @@ fn check_kind(spec: &JobSpec) -> Result<(), ApiError> {
     ))
 }
 
-/// Numbers of a group that are assigned and are not being scaled away.
-fn staying(assignment: &Assignment, group: &GroupName) -> RangeSet {
+/// Indexes that a group has, bound or not: of those that are being scaled away none.
+fn staying(assignment: &Assignment, spec: &JobSpec, group: &GroupName) -> RangeSet {
     let ranges = assignment.ranges(group).iter();
-    let stays = ranges.filter(|r| !matches!(r.releasing, Some(Releasing { to: None, .. })));
-    stays.map(|r| r.range).collect()
+    let stays = ranges.filter(|r| !r.releasing.as_ref().is_some_and(Releasing::ends_range));
+    let bound: RangeSet = stays.map(|r| r.range).collect();
+    let wanted = spec.group(group).map_or(0, |g| u64::from(g.instances));
+    let unbound = wanted.saturating_sub(bound.count());
+    bound.union(&assignment.unbound(group, &spec.rules.withdrawn(group), unbound))
 }
 
 fn group_of(spec: &JobSpec, wanted: Option<GroupName>) -> Result<GroupName, ApiError> {

@@ -40,7 +40,7 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
         .progress
         .iter()
         .flat_map(|p| p.waiting.iter().cloned())
-        .map(|w| as_now(w, &view.parts))
+        .map(|w| as_now(w, &view.parts, view.no_manager_since))
         .collect();
     waiting.sort_by_key(|w| std::cmp::Reverse(w.count));
     let silent = seen.iter().filter(|v| is_silent(v)).count();
@@ -60,16 +60,24 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
     })
 }
 
-/// What the resource manager said last of a cluster that hears none any more is not why anybody waits there now.
-fn as_now(said: Waiting, parts: &[Part]) -> Waiting {
-    let part = parts.iter().find(|p| Some(&p.id) == said.cluster.as_ref());
-    match part.and_then(|p| Some((p, p.no_manager_since?))) {
-        Some((part, since)) if !said.reason.code.withholds() => Waiting {
-            reason: Reason::new(ReasonCode::NoResourceManager).at(&part.name),
+/// A reason as it is now. What the resource manager stored last is old where it is not heard any more: at a cluster, or, of
+/// instances that are assigned to none, at all of them.
+fn as_now(stored: Waiting, parts: &[Part], no_manager_since: Option<Timestamp>) -> Waiting {
+    let reason = Reason::new(ReasonCode::NoResourceManager);
+    let overtaken = match &stored.cluster {
+        None => no_manager_since.map(|since| (reason, since)),
+        Some(cluster) => {
+            let part = parts.iter().find(|p| p.id == *cluster);
+            part.and_then(|p| Some((reason.at(&p.name), p.no_manager_since?)))
+        }
+    };
+    match overtaken {
+        Some((reason, since)) if !stored.reason.code.withholds() => Waiting {
+            reason,
             since,
-            ..said
+            ..stored
         },
-        _ => said,
+        _ => stored,
     }
 }
 
@@ -162,7 +170,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
             format!("raise the revocable limit of pool {limited}{short}, or wait until other revocable work of it ends")
         }
         ReasonCode::PoolClusterHeld => {
-            format!("let the job use other clusters, add hosts to this one{short}, or wait until work there ends")
+            format!("let the job use other clusters, add hosts to this cluster{short}, or wait until work there ends")
         }
         ReasonCode::PoolJobs => "raise the pool's max_jobs, or wait until jobs of it end".to_owned(),
         ReasonCode::PoolInstances => {
@@ -336,7 +344,7 @@ mod tests {
             have: 250,
         }));
         let told = advice(&reason, "/x");
-        let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this one (0.75 more cpus), or wait until work there ends";
+        let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this cluster (0.75 more cpus), or wait until work there ends";
         assert!(told.ends_with(help), "{told}");
     }
 
@@ -359,7 +367,7 @@ mod tests {
             since: Timestamp(1),
         };
         let told = |code, cluster, since| {
-            let now = as_now(said(code, cluster), &[part(since)]);
+            let now = as_now(said(code, cluster), &[part(since)], None);
             (now.reason.code, now.count, now.since)
         };
         let (limit, none) = (ReasonCode::PoolLimit, ReasonCode::NoResourceManager);
@@ -368,6 +376,13 @@ mod tests {
         assert_eq!(told(limit, "b", Some(NOW)).0, limit);
         let off = ReasonCode::KillsOff;
         assert_eq!(told(off, "a", Some(NOW)).0, off, "that holds all the same");
+        let unassigned = Waiting {
+            cluster: None,
+            ..said(limit, "a")
+        };
+        let now = as_now(unassigned.clone(), &[part(Some(NOW))], Some(Timestamp(7)));
+        assert_eq!((now.reason.code, now.since), (none, Timestamp(7)));
+        assert_eq!(as_now(unassigned, &[part(Some(NOW))], None).reason.code, limit);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use echelon_core_model::assignment::Assignment;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat};
+use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
@@ -80,12 +80,22 @@ impl Federation {
     /// The cluster of that id, else the one of that name that has not left, else the one that has.
     #[must_use]
     pub fn find(&self, wanted: &str) -> Option<&Cluster> {
-        use echelon_core_model::cluster::Wish;
         let named = || self.clusters.values().filter(|c| c.name == wanted);
         self.clusters
             .get(&ClusterId::new(wanted))
             .or_else(|| named().find(|c| c.wish != Wish::Left))
             .or_else(|| named().next())
+    }
+
+    /// Since when no shard has heard a resource manager, of those that give signs of life; `None` where one hears it, or there is
+    /// none that could say so.
+    #[must_use]
+    pub fn no_manager_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let is_fresh = |h: &&Heartbeat| now.since(h.at) <= FRESH;
+        let has_left = |h: &&Heartbeat| self.clusters.get(&h.cluster).is_none_or(|c| c.wish == Wish::Left);
+        let heard = self.heartbeats.values().filter(|h| is_fresh(h) && !has_left(h));
+        let since: Option<Vec<Timestamp>> = heard.map(|h| h.no_manager_since).collect();
+        since?.into_iter().max()
     }
 
     /// What is known of one cluster.
@@ -117,6 +127,8 @@ pub struct JobView {
     pub names: BTreeMap<ClusterId, String>,
     /// Clusters that hold or held a part; empty in lists.
     pub parts: Vec<Part>,
+    /// Since when no shard that gives signs of life has heard a resource manager; `None` in lists.
+    pub no_manager_since: Option<Timestamp>,
     /// When its schedule is due next; empty in lists.
     pub due: Vec<Timestamp>,
 }
@@ -176,6 +188,7 @@ impl JobView {
             progress,
             names,
             parts: Vec::new(),
+            no_manager_since: None,
             due: Vec::new(),
         }
     }
@@ -199,6 +212,7 @@ impl JobView {
         ids.sort();
         ids.dedup();
         self.parts = ids.into_iter().map(|id| federation.part(id, now)).collect();
+        self.no_manager_since = federation.no_manager_since(now);
         self
     }
 }

@@ -87,7 +87,7 @@ fn leave(wanted: &Wanted<'_>) -> Option<ReasonCode> {
     }
     // A mark by count takes unstarted numbers only.
     let mark = wanted.mark.filter(|m| m.count.is_none())?;
-    Some(if mark.to.is_none() {
+    Some(if mark.ends_range() {
         ReasonCode::ScaledDown
     } else {
         ReasonCode::Moved

@@ -11,12 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A mark on a range, or on a number of its waiting instances, that is to leave its cluster. The mark is the only record of a move in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
-    /// Where it is to go; `None`: nowhere (scale-down).
+    /// Where it is to go; `None`: it is bound nowhere then.
     pub to: Option<ClusterId>,
     /// Why.
     pub why: ReasonCode,
     /// `None`: the whole range, running or not. `Some(n)`: the n highest unstarted numbers of the range, as the holder chooses.
     pub count: Option<u64>,
+}
+
+impl Releasing {
+    /// Whether a whole range is wanted no more, as after a scale-down.
+    #[must_use]
+    pub fn ends_range(&self) -> bool {
+        self.to.is_none() && self.count.is_none() && self.why == ReasonCode::ScaledDown
+    }
 }
 
 /// A range of instances on a cluster.
@@ -78,7 +86,7 @@ pub const PIECE_WEIGHT: usize = 48 * 1024;
 const ROW: usize = 64;
 /// The same of a place in a row's list of clusters.
 const PLACE: usize = 3;
-/// The same of a name's entry in a map, or of a range of removed numbers.
+/// The same of a name's entry in a map, or of a range of released numbers.
 const ENTRY: usize = 16;
 
 /// A row of an assignment.
@@ -148,11 +156,11 @@ impl Cutter {
                 self.add_range(group, range);
             }
         }
-        for (group, sets) in &all.removed {
+        for (group, sets) in &all.released {
             self.take(|_| ENTRY + group.as_str().len());
-            self.part.removed.get_or_default(group.clone());
-            for (generation, set) in sets {
-                self.add_removed(group, *generation, set);
+            self.part.released.get_or_default(group.clone());
+            for (holder, set) in sets {
+                self.add_released(group, holder, set);
             }
         }
     }
@@ -168,26 +176,37 @@ impl Cutter {
         self.part.groups.get_or_default(group.clone()).push(range.clone());
     }
 
-    fn add_removed(&mut self, group: &GroupName, generation: Generation, set: &RangeSet) {
+    fn add_released(&mut self, group: &GroupName, holder: &LastHolder, set: &RangeSet) {
         let empty = std::iter::once(None).filter(|_| set.is_empty());
         for range in set.ranges().iter().map(Some).chain(empty) {
             self.take(|to| {
-                let sets = to.part.removed.get(group);
-                let known = sets.is_some_and(|sets| sets.contains_key(&generation));
+                let sets = to.part.released.get(group);
+                let known = sets.is_some_and(|sets| sets.contains_key(holder));
                 let header = if known {
                     0
                 } else {
-                    2 * ENTRY + group.as_str().len()
+                    2 * ENTRY + PLACE + group.as_str().len()
                 };
-                ENTRY + header
+                let new = holder.cluster.iter().filter(|c| !to.listed.contains(*c));
+                ENTRY + header + new.map(name).sum::<usize>()
             });
-            let sets = self.part.removed.get_or_default(group.clone());
-            let set = sets.entry(generation).or_default();
+            self.listed.extend(holder.cluster.clone());
+            let sets = self.part.released.get_or_default(group.clone());
+            let set = sets.entry(holder.clone()).or_default();
             if let Some(range) = range {
                 set.insert(*range);
             }
         }
     }
+}
+
+/// Who held numbers last that are bound nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LastHolder {
+    /// Their last generation: they are bound again at the next one.
+    pub generation: Generation,
+    /// The cluster whose records count for the next holder; `None`: they begin anew, as after a scale-down.
+    pub cluster: Option<ClusterId>,
 }
 
 /// The assignment of one job.
@@ -197,8 +216,8 @@ pub struct Assignment {
     pub job: JobId,
     /// Ranges of each group, sorted by first number, not overlapping.
     pub groups: Few<GroupName, Vec<AssignedRange>>,
-    /// Numbers that were scaled away, with their last generation: scale-up gives them the next one.
-    pub removed: Few<GroupName, BTreeMap<Generation, RangeSet>>,
+    /// Numbers that were bound once and are bound nowhere.
+    pub released: Few<GroupName, BTreeMap<LastHolder, RangeSet>>,
     /// Every cluster that ever held a part, until the tombstone goes.
     pub holders: Few<ClusterId, Generation>,
 }
@@ -210,7 +229,7 @@ impl Assignment {
         Self {
             job,
             groups: Few::new(),
-            removed: Few::new(),
+            released: Few::new(),
             holders: Few::new(),
         }
     }
@@ -227,15 +246,13 @@ impl Assignment {
         self.ranges(group).iter().map(|r| r.range).collect()
     }
 
-    /// The last generation of a number that was scaled away, `None` if it never was.
+    /// The lowest `n` indexes of a group that are bound nowhere and were not withdrawn: those that are bound next.
     #[must_use]
-    pub fn removed_generation(&self, group: &GroupName, range: InstanceRange) -> Option<Generation> {
-        let sets = self.removed.get(group)?;
-        let asked: RangeSet = std::iter::once(range).collect();
-        sets.iter()
-            .rev()
-            .find(|(_, set)| !set.intersect(&asked).is_empty())
-            .map(|(g, _)| *g)
+    pub fn unbound(&self, group: &GroupName, withdrawn: &RangeSet, n: u64) -> RangeSet {
+        let taken = self.assigned(group).union(withdrawn);
+        let end = taken.count().saturating_add(n);
+        let all = RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX));
+        all.minus(&taken).lowest(n)
     }
 
     /// An upper bound of its encoded bytes, in all its rows.
@@ -266,10 +283,10 @@ impl Assignment {
             let all = self.groups.get_or_default(group.clone());
             all.extend(ranges.iter().cloned());
         }
-        for (group, sets) in &part.removed {
-            let all = self.removed.get_or_default(group.clone());
-            for (generation, set) in sets {
-                let ranges = all.entry(*generation).or_default();
+        for (group, sets) in &part.released {
+            let all = self.released.get_or_default(group.clone());
+            for (holder, set) in sets {
+                let ranges = all.entry(holder.clone()).or_default();
                 *ranges = ranges.union(set);
             }
         }
@@ -297,6 +314,21 @@ impl Assignment {
                 out.push(format!(
                     "group {group}: {} is held by {}, which is not among the holders",
                     r.range, r.cluster
+                ));
+            }
+        }
+        for (group, sets) in &self.released {
+            let assigned = self.ranges(group).iter().map(|r| r.range);
+            let released = sets.values().flat_map(|set| set.ranges().iter().copied());
+            let mut all: Vec<InstanceRange> = assigned.chain(released).collect();
+            all.sort_unstable_by_key(|range| range.first);
+            let overlap = |pair: &&[InstanceRange]| match pair {
+                [a, b] => a.last >= b.first,
+                _ => false,
+            };
+            if let Some([_, range]) = all.windows(2).find(overlap) {
+                out.push(format!(
+                    "group {group}: {range} was released, and is assigned or was released twice"
                 ));
             }
         }

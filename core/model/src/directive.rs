@@ -265,6 +265,9 @@ impl Capacity {
     }
 }
 
+/// Most ranges of numbers that a report names as returnable.
+pub const RETURNABLE: usize = 16;
+
 /// A slice as its shard sees it: the numbers of one group at one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SliceReport {
@@ -286,6 +289,8 @@ pub struct SliceReport {
     pub active: u64,
     /// Held numbers that are not active, have not ended and may go elsewhere: what holds a volume stays with it.
     pub unstarted: u64,
+    /// Of these, the highest, in at most [`RETURNABLE`] ranges: what a mark by count can get back.
+    pub returnable: RangeSet,
     /// Held numbers by state.
     pub counts: Counts,
     /// Held numbers whose goal is met: succeeded.

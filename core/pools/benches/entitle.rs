@@ -6,7 +6,7 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::{PoolId, Resources, Version};
-use echelon_core_pools::{Hierarchy, Standing, certificate, entitle};
+use echelon_core_pools::{FirstRound, Hierarchy, certificate, entitle};
 use std::hint::black_box;
 
 fn resources(n: u64) -> Resources {
@@ -107,15 +107,16 @@ fn one_change(c: &mut Criterion) {
         let wanted = demand(&h);
         let capacity = resources(each * h.len() as u64);
         let leaves: Vec<usize> = h.indexes().filter(|i| h.is_leaf(*i)).collect();
-        let mut standing = Standing::new(std::sync::Arc::new(h), &wanted, capacity);
+        let mut first_round = FirstRound::new(std::sync::Arc::new(h), wanted, capacity);
         let mut step = 0usize;
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
             b.iter(|| {
                 step += 1;
                 let leaf = |n: usize| leaves.get(n % leaves.len()).copied().unwrap_or_default();
                 let (changed, other) = (leaf(step * 7_919), leaf(step * 104_729));
-                standing.set_demand(changed, resources(20 + (step as u64 * 31) % 300));
-                black_box((standing.amount(changed), standing.amount(other)))
+                first_round.set_demand(changed, resources(20 + (step as u64 * 31) % 300));
+                let entitled = first_round.entitlements();
+                black_box((entitled.amount(changed), entitled.amount(other)))
             });
         });
     }

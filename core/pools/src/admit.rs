@@ -1,6 +1,7 @@
-//! Which waiting instances are admitted: by priority, then age (or, where a pool is fair to its users, who has least), as many whole instances as fit into their pool, every pool above
-//! it, and the clusters that they are assigned to. What cannot fit does not block what can behind it. Why the others are not
-//! admitted follows from the rooms that are left.
+//! Which waiting instances are admitted: by priority, then age (or, where a pool is fair to its users, by who has least).
+//! As many whole instances are admitted as fit into their pool, every pool above it, and a cluster. An instance that is bound
+//! to a cluster begins there; for all others admission asks routing. What cannot fit does not block what can behind it. Why
+//! the others are not admitted follows from the capacity that is left.
 
 use crate::fair::Users;
 use crate::fill::{Taker, fill};
@@ -33,8 +34,10 @@ pub struct Member {
     pub group: GroupName,
     /// The generation of its slice.
     pub generation: Generation,
-    /// How many instances.
+    /// How many instances that are bound at the gang's cluster.
     pub more: u64,
+    /// How many that are bound nowhere.
+    pub unbound: u64,
 }
 
 /// A group that waits, or a gang, of which all groups wait together: then it is one unit, as large as all of it.
@@ -52,29 +55,54 @@ pub struct Request {
     pub unit: Unit,
     /// How many more units of it may be active (`max_running`).
     pub room: u64,
-    /// Its parts.
+    /// Units that are bound to a cluster.
     pub slices: Vec<SliceRequest>,
+    /// Units that are bound nowhere.
+    pub unbound: u64,
+    /// Instances that clusters have of the group, granted or not, for a spread.
+    pub have: Vec<(ClusterId, u64)>,
+    /// Clusters that get none of what is bound nowhere, for reasons of this job alone.
+    pub avoid: Vec<ClusterId>,
     /// Of a gang, what one unit is made of.
     pub gang: Vec<Member>,
+}
+
+/// Chooses clusters for units that are bound nowhere. It knows no quota.
+pub trait Route {
+    /// Clusters for at most `n` units of a request, each with at most one of `parts` of the capacity that `rooms` leaves it.
+    /// Together they may be fewer than `n`.
+    fn route(&self, request: &Request, n: u64, parts: u64, rooms: &Rooms) -> Vec<(ClusterId, u64)>;
 }
 
 impl Request {
     /// What an admission of so many units gives each group.
     #[must_use]
     pub fn groups_of(&self, admission: Admission) -> Vec<Admission> {
-        let (Some((cluster, _, n)), false) = (admission.more.first().cloned(), self.gang.is_empty()) else {
+        if self.gang.is_empty() {
             return vec![admission];
+        }
+        let bound = admission.more.iter().map(|(cluster, _, n)| (cluster, n));
+        let chosen = admission.bind.iter().map(|(cluster, n)| (cluster, n));
+        let Some((cluster, _)) = bound.chain(chosen).find(|(_, n)| **n > 0) else {
+            return Vec::new();
         };
-        let members = self.gang.iter().filter(|_| n > 0);
+        let some = |n: u64| (n > 0).then_some(n);
         let of = |m: &Member| Admission {
             job: self.job,
             group: m.group.clone(),
-            more: vec![(cluster.clone(), m.generation, m.more)],
+            more: some(m.more)
+                .map(|n| (cluster.clone(), m.generation, n))
+                .into_iter()
+                .collect(),
+            bind: some(m.unbound)
+                .map(|n| (cluster.clone(), n))
+                .into_iter()
+                .collect(),
         };
-        members.map(of).collect()
+        self.gang.iter().map(of).collect()
     }
 
-    /// What is left of it after an admission, of a gang after one of any of its groups: nothing.
+    /// What is left of it after an admission; of a gang after one of any of its groups: nothing.
     #[must_use]
     pub fn less(mut self, admission: &Admission) -> Self {
         if !self.gang.is_empty() {
@@ -89,7 +117,26 @@ impl Request {
             }
             self.room = self.room.saturating_sub(*n);
         }
+        for (cluster, n) in &admission.bind {
+            self.room = self.room.saturating_sub(*n);
+            self.unbound = self.unbound.saturating_sub(*n);
+            match self.have.iter_mut().find(|(c, _)| c == cluster) {
+                Some((_, have)) => *have = have.saturating_add(*n),
+                None => self.have.push((cluster.clone(), *n)),
+            }
+        }
         self
+    }
+
+    /// Whether nothing more of it can be admitted, whatever capacity there is.
+    pub(crate) fn is_met(&self) -> bool {
+        self.room == 0 || (self.unbound == 0 && self.slices.iter().all(|s| s.more == 0))
+    }
+
+    /// Whether nothing behind it in its queue can be admitted when nothing of it is: all there ask for the same, and nothing
+    /// that concerns this job alone is in the way. Two gangs of one size may be of different groups.
+    const fn speaks_for_all(&self) -> bool {
+        self.gang.is_empty() && self.unbound > 0 && self.room > 0 && self.avoid.is_empty()
     }
 }
 
@@ -106,18 +153,29 @@ pub struct Refusal {
     pub reason: Reason,
 }
 
-/// How many more each slice of a group gets; slices that get none are left out.
+/// How many more instances of a group may begin, and where. What gets none is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct Admission {
     /// The job.
     pub job: JobId,
     /// The group.
     pub group: GroupName,
-    /// By cluster and generation.
+    /// Of those that are bound, by cluster and generation.
     pub more: Vec<(ClusterId, Generation, u64)>,
+    /// Of those that were bound nowhere, by cluster. They are to be bound there.
+    pub bind: Vec<(ClusterId, u64)>,
 }
 
 impl Admission {
+    /// How many units in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let bound = self.more.iter().map(|(_, _, n)| *n);
+        let chosen = self.bind.iter().map(|(_, n)| *n);
+        bound.chain(chosen).fold(0, u64::saturating_add)
+    }
+
     /// Adds another of the same group.
     pub fn add(&mut self, other: Self) {
         for (cluster, generation, n) in other.more {
@@ -127,19 +185,25 @@ impl Admission {
                 None => self.more.push((cluster, generation, n)),
             }
         }
+        for (cluster, n) in other.bind {
+            match self.bind.iter_mut().find(|(c, _)| *c == cluster) {
+                Some((_, sum)) => *sum = sum.saturating_add(n),
+                None => self.bind.push((cluster, n)),
+            }
+        }
     }
 }
 
-/// Admits what fits of one side, taking its room out of `rooms`. Looks at the first of each line of those that are alike, and at
-/// those behind it as long as there is room: who gets nothing is not looked at. `ask` tells what a turn is about. In a pool that is
-/// fair to its users the same group may get something more than once.
-#[must_use]
+/// Admits what fits of one side, and takes its capacity out of `rooms`. Looks at the first of each queue of requests that are
+/// alike, and at those behind it as long as something is admitted. `ask` gives the request of a turn. In a pool that is fair to
+/// its users the same group may get something more than once.
 pub fn admit(
     queue: &Queue,
     side: Side,
     rooms: &mut Rooms,
     holds: &Holds,
     ask: impl Fn(&Turn) -> Option<Request>,
+    route: &impl Route,
 ) -> Vec<Admission> {
     if !queue.has(side) {
         return Vec::new();
@@ -176,7 +240,7 @@ pub fn admit(
     while let Some(Reverse((turn, i))) = heads.pop() {
         kept.reach(turn, rooms, |of| out.iter().any(|a| a.job == of.job));
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
-            out.extend(users.step(rooms, &ask).unwrap_or_default());
+            out.extend(users.step(rooms, &ask, route).unwrap_or_default());
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
@@ -187,7 +251,10 @@ pub fn admit(
             continue;
         }
         if let Some(request) = ask(turn) {
-            let admission = admit_one(&request, u64::MAX, 1, rooms);
+            let admission = admit_one(&request, u64::MAX, 1, rooms, route);
+            if admission.total() == 0 && request.speaks_for_all() {
+                continue;
+            }
             out.extend(request.groups_of(admission));
         }
         heads.extend(turns.next().map(|next| Reverse((next, i))));
@@ -205,11 +272,11 @@ pub fn admit(
                 None => request,
             })
         };
-        let more = backfill(queue, side, rooms, &mut kept, rest);
+        let more = backfill(queue, side, rooms, &mut kept, rest, route);
         out.extend(more);
     }
     kept.end(rooms);
-    out.retain(|a| !a.more.is_empty());
+    out.retain(|a| a.total() > 0);
     out
 }
 
@@ -220,6 +287,7 @@ fn backfill(
     rooms: &mut Rooms,
     kept: &mut InForce<'_>,
     ask: impl Fn(&Turn) -> Option<Request>,
+    route: &impl Route,
 ) -> Vec<Admission> {
     let mut lines: Vec<(PoolIdx, &Likeness, &Line)> = Vec::new();
     for (pool, of_pool) in queue.pools() {
@@ -237,7 +305,7 @@ fn backfill(
                     break;
                 }
                 if let Some(request) = ask(turn) {
-                    out.extend(request.groups_of(admit_one(&request, u64::MAX, 1, rooms)));
+                    out.extend(request.groups_of(admit_one(&request, u64::MAX, 1, rooms, route)));
                 }
             }
         });
@@ -245,25 +313,45 @@ fn backfill(
     out
 }
 
-/// Admits at most so many of a request, and of what is left in each cluster at most one of `parts`.
-pub(crate) fn admit_one(request: &Request, most: u64, parts: u64, rooms: &mut Rooms) -> Admission {
+/// Admits at most so many units of a request, and of what is left in each cluster at most one of `parts`: what is bound
+/// already, then what is bound nowhere.
+pub(crate) fn admit_one(
+    request: &Request,
+    most: u64,
+    parts: u64,
+    rooms: &mut Rooms,
+    route: &impl Route,
+) -> Admission {
     let (unit, terms) = (request.unit, rooms.terms_now(request.job, request.terms));
-    let room = request.room.min(rooms.pool_count(request.pool, terms, unit));
-    let more = spread_over(request, room.min(most), parts, rooms);
-    let total = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+    let count = rooms.pool_count(request.pool, terms, unit);
+    let count = count.min(request.room).min(most);
+    let more = spread_over(request, count, parts, rooms);
+    for (slice, n) in request.slices.iter().zip(&more) {
+        rooms.take_cluster(&slice.cluster, terms.side, unit, *n);
+    }
+    let bound = more.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+    let unbound = count.saturating_sub(bound).min(request.unbound);
+    let bind = if unbound > 0 {
+        route.route(request, unbound, parts, rooms)
+    } else {
+        Vec::new()
+    };
+    for (cluster, n) in &bind {
+        rooms.take_cluster(cluster, terms.side, unit, *n);
+    }
+    let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
+    let out = Admission {
+        job: request.job,
+        group: request.group.clone(),
+        more: more.map(|(s, n)| (s.cluster.clone(), s.generation, n)).collect(),
+        bind,
+    };
+    let total = out.total();
     rooms.take(request.pool, terms, unit, total);
     if total > 0 {
         rooms.begin(request.pool, request.job, terms);
     }
-    for (slice, n) in request.slices.iter().zip(&more) {
-        rooms.take_cluster(&slice.cluster, terms.side, unit, *n);
-    }
-    let more = request.slices.iter().zip(more).filter(|(_, n)| *n > 0);
-    Admission {
-        job: request.job,
-        group: request.group.clone(),
-        more: more.map(|(s, n)| (s.cluster.clone(), s.generation, n)).collect(),
-    }
+    out
 }
 
 /// Admits a group into room that is held for `n` of it at a cluster: as many as have it by now. The rest of that room is nobody else's.

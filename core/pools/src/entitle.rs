@@ -43,12 +43,9 @@ pub struct Entitlements {
 }
 
 impl Entitlements {
-    pub(crate) const fn new(caps: Vec<Resources>, amounts: Vec<Resources>, levels: Vec<[Levels; 4]>) -> Self {
-        Self {
-            caps,
-            amounts,
-            levels,
-        }
+    /// Another cap, which changes no amount.
+    pub(crate) fn set_cap(&mut self, pool: PoolIdx, cap: Resources) {
+        set(&mut self.caps, pool, |_| cap);
     }
 
     /// What a pool may use; of the root, all that there is.
@@ -159,10 +156,6 @@ impl Part {
             share: pool.map_or(0, |p| p.share.get(kind)),
             kept: kept.min(cap),
         }
-    }
-
-    pub(crate) const fn cap(&self) -> u64 {
-        self.cap
     }
 
     /// What it may take in a phase. What it keeps counts first towards its floor.

@@ -2,7 +2,7 @@
 //! his oldest job. Who is behind catches up at once; where users are level, each gets a small part of what is left, so that a million
 //! instances take no million steps, and at the end one at a time: users who want more end within one instance of each other.
 
-use crate::admit::{Admission, Request, admit_one};
+use crate::admit::{Admission, Request, Route, admit_one};
 use crate::fill::Turn as Fraction;
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Likeness, Turn};
@@ -90,9 +90,10 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         &mut self,
         rooms: &mut Rooms,
         ask: &impl Fn(&Turn) -> Option<Request>,
+        route: &impl Route,
     ) -> Option<Vec<Admission>> {
         let Reverse((_, _, turn, user)) = self.heads.pop()?;
-        let out = self.serve(user, turn, rooms, ask);
+        let out = self.serve(user, turn, rooms, (ask, route));
         self.queue(user, rooms);
         out
     }
@@ -102,7 +103,7 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         user: usize,
         turn: &Turn,
         rooms: &mut Rooms,
-        ask: &impl Fn(&Turn) -> Option<Request>,
+        (ask, route): (&impl Fn(&Turn) -> Option<Request>, &impl Route),
     ) -> Option<Vec<Admission>> {
         let of = self.users.get_mut(user)?;
         let at = of.lines.iter().position(|l| l.head == turn)?;
@@ -120,22 +121,15 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         // Others of his lines may be gone.
         let at = self.users.get(user)?.lines.iter().position(|l| l.head == turn)?;
         let parts = self.parts();
-        let mut got = admit_one(
-            &request,
-            most.max(least),
-            if most > least { parts } else { 1 },
-            rooms,
-        );
-        if most > least && got.more.is_empty() {
-            got = admit_one(&request, least, 1, rooms);
+        let parts = if most > least { parts } else { 1 };
+        let mut got = admit_one(&request, most.max(least), parts, rooms, route);
+        if most > least && got.total() == 0 {
+            got = admit_one(&request, least, 1, rooms, route);
         }
-        let n = got
-            .more
-            .iter()
-            .fold(0u64, |sum, (_, _, n)| sum.saturating_add(*n));
+        let n = got.total();
         let room = request.unit.shape.times(n);
         let rest = request.clone().less(&got);
-        let is_met = n == 0 || rest.room == 0 || rest.slices.iter().all(|s| s.more == 0);
+        let is_met = n == 0 || rest.is_met();
         let of = self.users.get_mut(user)?;
         of.has = of.has.plus(room);
         rooms.user_takes(self.pool, &of.name, room);

@@ -4,6 +4,7 @@
 use crate::hierarchy::PoolIdx;
 use crate::rooms::{ClusterIdx, Side};
 use crate::terms::{Terms, Unit};
+use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{Few, GroupName, JobId, Resources, Span, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -33,6 +34,8 @@ pub struct Likeness {
     pub unit: Unit,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
+    /// Their class, where more than capacity decides which hosts take them.
+    pub class: Option<ClassDigest>,
     /// The longest that one of them can take; `None`: for ever.
     pub lasts: Option<Span>,
     /// Whose they are, where the pool is fair to its users.
@@ -49,6 +52,7 @@ impl Likeness {
             terms,
             unit,
             clusters,
+            class: None,
             lasts: None,
             user: None,
         }

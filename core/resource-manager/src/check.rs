@@ -95,7 +95,7 @@ pub enum Broken {
         /// Who released them.
         cluster: ClusterId,
     },
-    /// A grant for a slice that the stored assignment does not have.
+    /// A grant for a slice that the assignment does not have.
     #[error("job {job}: a grant for {slice:?}, which is not assigned")]
     UnknownGrant {
         /// The job.
@@ -169,7 +169,8 @@ fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
         out.extend(problems.map(|problem| Broken::Assignment { job: id, problem }));
     }
     out.extend(released_again(picture, id));
-    let slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+    let mut slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+    slices.extend(job.decided_slices().into_keys());
     let unknown = job.grants.keys().filter(|k| !slices.contains(k));
     out.extend(unknown.map(|slice| Broken::UnknownGrant {
         job: id,
@@ -328,7 +329,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
         .groups
         .iter()
         .map(|group| {
-            let slices = job.slices();
+            let slices = job.decided_slices();
             let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
             let begun = of_group.map(|(k, ranges)| {
                 let count = picture.count(id, k, ranges);
@@ -338,7 +339,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
         })
         .sum();
     // Active ones that are to begin again and find no host are told beside them.
-    let slices = job.slices();
+    let slices = job.decided_slices();
     let reports = slices.keys().filter_map(|k| picture.report(id, k));
     let again: u64 = reports.map(|r| r.active.saturating_sub(r.live)).sum();
     let explained = (waiting..=waiting.saturating_add(again)).contains(&told);

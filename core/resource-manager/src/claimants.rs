@@ -1,12 +1,12 @@
 //! What claims are about: who claims, whether he still wants it, what of his room is there, and when a claim is over.
 
-use crate::claims::{ClaimView, MOVED};
+use crate::claims::ClaimView;
 use crate::division::asked;
 use crate::entry::lines;
 use crate::picture::{Picture, SliceKey};
 use crate::preempt::Preemption;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
-use echelon_core_model::{GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::{Admission, Request, Rooms, admit_held};
 use std::collections::BTreeSet;
 
@@ -100,28 +100,42 @@ pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admissio
         let Some(request) = &claimant.request else {
             continue;
         };
-        let units = match told {
-            Some(told) if claimant.gang => u64::from(claimant.is_whole(request, told)),
-            Some(told) => claimant.ungranted(told).iter().map(|(_, n)| *n).sum(),
-            None if claimant.gang => 1,
+        // A gang is one unit, which begins at all its slices.
+        let units: Vec<(Generation, u64)> = match told {
+            _ if claimant.gang => {
+                let whole = told.is_none_or(|told| claimant.is_whole(request, told));
+                let first = claimant.slices.first();
+                first
+                    .map(|s| (s.key.generation, u64::from(whole)))
+                    .into_iter()
+                    .collect()
+            }
+            Some(told) => {
+                let all = claimant.ungranted(told).into_iter();
+                all.map(|(key, n)| (key.generation, n)).collect()
+            }
             None => {
-                let asked = |s: &Slice| view.asks_for(&s.key).min(s.more);
-                claimant.slices.iter().map(asked).sum()
+                let all = claimant.slices.iter();
+                all.map(|s| (s.key.generation, view.asks_for(&s.key).min(s.more)))
+                    .collect()
             }
         };
-        let n = admit_held(request, &view.waits, units, rooms);
-        let generation = view.claim.parts.first().map(|p| p.generation);
+        let wanted = units.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+        let mut left = admit_held(request, &view.waits, wanted, rooms);
+        let mut more = Vec::new();
+        for (generation, n) in units {
+            let n = n.min(left);
+            left -= n;
+            more.extend((n > 0).then(|| (view.waits.clone(), generation, n)));
+        }
         let admission = Admission {
             job: request.job,
             group: request.group.clone(),
-            more: generation
-                .filter(|_| n > 0)
-                .map(|g| (view.waits.clone(), g, n))
-                .into_iter()
-                .collect(),
+            more,
+            bind: Vec::new(),
         };
         let admitted = request.groups_of(admission).into_iter();
-        out.extend(admitted.filter(|a| !a.more.is_empty()));
+        out.extend(admitted.filter(|a| a.total() > 0));
     }
     out
 }
@@ -174,9 +188,6 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
     claims
         .refused
         .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
-    claims
-        .moved
-        .retain(|(job, _), at| lives(job) && now.since(*at) < MOVED);
     let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
     claims.holders.retain(|(job, _), _| starved.contains(job));
     // What was more than a minute's counts over as many minutes.

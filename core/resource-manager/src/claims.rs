@@ -3,21 +3,17 @@
 //! full reports to a new leader, so nothing of it is stored.
 
 use crate::effect::Effect;
-use crate::elsewhere::Move;
 use crate::holders::Holders;
 use crate::manager::ResourceManager;
-use crate::picture::SliceKey;
+use crate::picture::{Picture, SliceKey};
 use crate::starved::{Starved, note};
 use crate::unplaced::Homeless;
-use crate::{gangs, marks, preempt};
+use crate::{bind, preempt};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
-use echelon_core_model::directive::Order;
+use echelon_core_model::directive::{Order, RETURNABLE};
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
-use echelon_core_pools::{Admission, Request};
+use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How long waiting instances stay where they were sent because room can be made there.
-pub(crate) const MOVED: Span = Span::minutes(5);
 
 /// A claim under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +24,9 @@ pub struct ClaimView {
     pub waits: ClusterId,
     /// What its shard is asked for. Of a claim that an earlier leader made: only whose it is.
     pub claim: Claim,
+    /// What was bound for it and its shard has not reported yet: before that the shard is not asked, since it could say no
+    /// more than that it does not know the claimant.
+    pub(crate) awaits: Vec<ClaimPart>,
     /// When it was made, or first heard of.
     pub since: Timestamp,
     /// What its shard has said.
@@ -47,8 +46,6 @@ pub struct Claims {
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// Since when jobs are starved.
     pub starved: Starved,
-    /// When waiting instances of a group were last sent where room can be made for them.
-    pub moved: BTreeMap<(JobId, GroupName), Timestamp>,
     /// Clusters that are to be told of all their claims.
     pub untold: BTreeSet<ClusterId>,
     /// Those who are granted and find no host, as it was when that was last looked at.
@@ -65,12 +62,11 @@ impl Claims {
             refused,
             holders,
             starved,
-            moved,
             untold: _,
             homeless: _,
             taken,
         } = self;
-        all.len() + refused.len() + holders.len() + starved.len() + moved.len() + taken.len()
+        all.len() + refused.len() + holders.len() + starved.len() + taken.len()
     }
 
     /// The claims at a cluster.
@@ -124,20 +120,14 @@ impl Claims {
 
     /// Who has a cluster where a group waits in vain.
     #[must_use]
-    pub fn holders(&self, job: JobId, key: &SliceKey) -> Option<&str> {
-        let of_group = self.holders.get(&(job, key.group.clone()))?;
-        of_group.get(&key.cluster).map(AsRef::as_ref)
+    pub fn holders(&self, job: JobId, group: &GroupName, cluster: &ClusterId) -> Option<&str> {
+        let of_group = self.holders.get(&(job, group.clone()))?;
+        of_group.get(cluster).map(AsRef::as_ref)
     }
 
     /// Whether no claim is made for a group now, since none could be lately.
     pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|(until, _)| *until > now)
-    }
-
-    /// Whether waiting instances of a group are on their way, or have not waited long where they went.
-    pub(crate) fn moved_lately(&self, request: &Request, now: Timestamp) -> bool {
-        let at = self.moved.get(&(request.job, request.group.clone()));
-        at.is_some_and(|at| now.since(*at) < MOVED)
     }
 
     /// A stream to a cluster's shard has opened: what it holds it will say.
@@ -166,6 +156,7 @@ impl Claims {
                     cluster: cluster.clone(),
                     waits: cluster.clone(),
                     claim: adopted(&report),
+                    awaits: Vec::new(),
                     since: now,
                     report: Some(report),
                     had_room: true,
@@ -217,6 +208,14 @@ impl ClaimView {
     }
 }
 
+/// The slices of a claimant.
+struct BoundClaimant {
+    /// All of them.
+    parts: Vec<ClaimPart>,
+    /// Those that were bound for this claim.
+    fresh: Vec<ClaimPart>,
+}
+
 impl ResourceManager {
     /// Has room made for those who are starved.
     pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
@@ -231,9 +230,6 @@ impl ResourceManager {
                 ..
             } = self;
             let remedy = preempt::remedy(picture, &first, &rules, now, || numbers.claim(*epoch));
-            for going in remedy.moves {
-                self.send_where_room_can_be_made(going, now);
-            }
             self.picture.claims.holders.extend(remedy.holders);
             let homeless = &mut self.picture.claims.homeless;
             self.dirty.extend(remedy.homeless.told_anew(homeless));
@@ -249,12 +245,20 @@ impl ResourceManager {
                 let until = now.plus(rules.after);
                 self.picture.claims.refused.insert(key, (until, tries));
             }
-            for preempt::Made {
-                cluster,
-                waits,
-                claim,
-            } in remedy.claims
-            {
+            // A pool's claimant that takes from several clusters is bound once for all of them.
+            let mut bound: BTreeMap<(JobId, ClusterId), BoundClaimant> = BTreeMap::new();
+            for mut made in remedy.claims {
+                let key = (made.claim.job, made.waits.clone());
+                let of_claimant = bound.entry(key).or_insert_with(|| self.bind_claimant(&made));
+                if made.claim.parts.iter().any(|p| p.generation == preempt::UNBOUND) {
+                    made.claim.parts.clone_from(&of_claimant.parts);
+                }
+                let awaits = of_claimant.fresh.clone();
+                let preempt::Made {
+                    cluster,
+                    waits,
+                    claim,
+                } = made;
                 for part in &claim.parts {
                     let of_group = (claim.job, part.group.clone());
                     self.picture.claims.holders.remove(&of_group);
@@ -264,6 +268,7 @@ impl ResourceManager {
                     cluster,
                     waits,
                     claim,
+                    awaits,
                     since: now,
                     report: None,
                     had_room: false,
@@ -271,27 +276,54 @@ impl ResourceManager {
                 self.picture.claims.all.insert(view.claim.id, view);
             }
         }
+        self.look_for_claimants();
         for cluster in std::mem::take(&mut self.picture.claims.untold) {
             self.tell_claims(&cluster, out);
         }
     }
 
-    fn send_where_room_can_be_made(&mut self, going: Move, now: Timestamp) {
-        let Some(mut job) = self.picture.jobs.lend(&going.job) else {
-            return;
-        };
-        let when = (now, self.config.spill_after);
-        let changed = if job.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
-            gangs::send_whole(&mut job, &going.to)
-        } else {
-            marks::send_waiting(&mut job, &going.key, (&going.to, going.count), when)
-        };
-        self.picture.jobs.give_back(going.job, job, changed);
-        if changed {
-            self.dirty.insert(going.job);
-            let key = (going.job, going.key.group);
-            self.picture.claims.moved.insert(key, now);
+    /// Claims whose claimants are known to their shards by now can be sent.
+    fn look_for_claimants(&mut self) {
+        let picture = &self.picture;
+        let waiting = picture.claims.all.values().filter(|c| !c.awaits.is_empty());
+        let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(picture, c, part)));
+        let known: Vec<ClaimId> = known.map(|c| c.claim.id).collect();
+        let claims = &mut self.picture.claims;
+        for id in known {
+            if let Some(view) = claims.all.get_mut(&id) {
+                view.awaits.clear();
+                claims.untold.insert(view.cluster.clone());
+            }
         }
+    }
+
+    /// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
+    fn bind_claimant(&mut self, made: &preempt::Made) -> BoundClaimant {
+        let id = made.claim.job;
+        let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = made
+            .claim
+            .parts
+            .iter()
+            .partition(|p| p.generation == preempt::UNBOUND);
+        let mut parts: Vec<ClaimPart> = there.into_iter().cloned().collect();
+        let mut fresh = Vec::new();
+        if let Some(mut job) = (!free.is_empty()).then(|| self.picture.jobs.lend(&id)).flatten() {
+            if let Some(spec) = job.running() {
+                for part in free {
+                    let shares = [(made.waits.clone(), part.count)];
+                    let bound = bind::bind(&mut job, &spec, &part.group, &shares).into_iter();
+                    fresh.extend(bound.map(|(key, count)| ClaimPart {
+                        group: key.group,
+                        generation: key.generation,
+                        count,
+                    }));
+                }
+            }
+            self.picture.jobs.give_back(id, job, true);
+            self.dirty.insert(id);
+        }
+        parts.extend(fresh.iter().cloned());
+        BoundClaimant { parts, fresh }
     }
 
     /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
@@ -302,10 +334,29 @@ impl ResourceManager {
             .get(cluster)
             .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
         {
-            let claims = self.picture.claims.at(cluster).map(|c| c.claim.clone());
-            let claims = claims.collect();
+            let claims = self.picture.claims.at(cluster).filter(|c| c.awaits.is_empty());
+            let claims = claims.map(|c| c.claim.clone()).collect();
             let lease = Span(self.config.reread.0.saturating_mul(6));
             self.send(cluster, Order::Claims { claims, lease }, out);
         }
     }
+}
+
+/// Whether the shard of a claimant has reported what was bound for it, and can begin it. A pool's capacity is made whoever asks for
+/// it: there it is enough that the binding is stored.
+fn is_known(picture: &Picture, view: &ClaimView, part: &ClaimPart) -> bool {
+    let key = SliceKey {
+        group: part.group.clone(),
+        cluster: view.waits.clone(),
+        generation: part.generation,
+    };
+    if view.claim.quota.is_some() {
+        let job = picture.jobs.get(&view.claim.job);
+        return job.is_some_and(|job| job.decided == job.durable);
+    }
+    let report = picture.report(view.claim.job, &key);
+    report.is_some_and(|r| {
+        let is_cut = r.returnable.ranges().len() >= RETURNABLE;
+        is_cut || r.returnable.count() >= part.count
+    })
 }

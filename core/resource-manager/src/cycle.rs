@@ -1,28 +1,30 @@
-//! One cycle (section 3): what was released is settled, goals are followed, new numbers are routed, quota is divided, waiting and
-//! leaving work is marked; then what was decided is stored, and what is stored is ordered. Runs after events, once in each `cycle`
-//! on average, and once a second in any case. It looks at what has changed, at those who wait and could get something, and at some
-//! others in their turn, never at all jobs. Deciding twice on the same picture changes nothing.
+//! One cycle (section 3). Releases are settled and goals followed. Quota is divided, and what is admitted is bound. Capacity
+//! is made for what is entitled to it, and what is to leave is marked. What was decided is stored, and what is stored is
+//! ordered. A cycle runs after events, once in each `cycle` on average, and once a second in any case. It looks at what has
+//! changed, at waiting work that could get something, and at some other jobs in turn, never at all jobs. Deciding twice on the
+//! same picture changes nothing.
 
-use crate::candidates::Candidates;
+use crate::bind::Router;
 use crate::contact::{changed_state, contact};
 use crate::control::kills;
 use crate::division::divide;
 use crate::effect::Effect;
 use crate::found::take_found;
-use crate::grants::{grants, taken_back};
+use crate::grants::grants;
 use crate::manager::{Phase, ResourceManager, Turns};
 use crate::orders::{digest, has_confirmed, listeners, orders};
 use crate::parts::parts;
-use crate::picture::{ClusterView, JobView, Sent};
-use crate::place::{Leave, route_missing};
-use crate::{claimants, ledger, moves, ops};
+use crate::picture::{ClusterView, JobView, Sent, SliceKey};
+use crate::returns::Returns;
+use crate::{bind, claimants, daemons, ledger, moves, ops};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
 use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::Write;
-use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
-use echelon_core_pools::HostPoolIdx;
+use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
+use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most orders in one directive.
@@ -148,8 +150,8 @@ impl ResourceManager {
         self.regrant.extend(changed);
     }
 
-    /// What to look at beside what has changed: grants to renew, numbers that found no cluster, parts that were held back, and some
-    /// jobs in their turn, for reasons that are told with figures of others.
+    /// What to look at beside what has changed: grants to renew, clusters that are not avoided any more, and some jobs in their turn,
+    /// for reasons that are told with figures of others.
     fn gather(&mut self, now: Timestamp) {
         let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<(Timestamp, JobId)> = due.take(RENEWALS).copied().collect();
@@ -159,13 +161,11 @@ impl ResourceManager {
             self.dirty.insert(renewal.1);
         }
         self.dirty.extend(self.agenda.take_due(now));
-        for id in self.picture.ledger.held_until(now) {
+        for id in self.picture.ledger.avoided_until(now) {
             if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.held_back.retain(|_, (until, _)| *until > now);
+                job.avoid.retain(|_, until| *until > now);
             }
         }
-        let missing = self.picture.ledger.missing();
-        self.dirty.extend(self.turns.missing.next(missing));
         let jobs = self.picture.jobs.after(self.turns.all.0);
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
@@ -182,10 +182,8 @@ impl ResourceManager {
         self.refresh();
     }
 
-    /// Settles releases, scales and routes the jobs that changed.
+    /// Settles releases and scales the jobs that changed.
     fn follow_goals(&mut self) {
-        let ledger = &self.picture.ledger;
-        let mut clusters = Candidates::new(&self.picture, |c, on| ledger.use_on(c, on).spoken_for);
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
             let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
@@ -196,9 +194,7 @@ impl ResourceManager {
             let Some(mut job) = self.picture.jobs.lend(&id) else {
                 continue;
             };
-            let pool = job.spec.as_ref().map(|s| s.pool.as_str()).unwrap_or_default();
-            let pool_known = self.picture.hierarchy.leaf(pool).is_some();
-            let before = (job.decided.clone(), job.unrouted.is_empty());
+            let before = job.decided.clone();
             if self.picture.awaiting.is_none() {
                 take_found(&self.picture, id, &mut job);
             }
@@ -206,24 +202,18 @@ impl ResourceManager {
                 moves::settle_released(&self.picture, id, &mut job);
             }
             moves::scale(&mut job);
-            route_missing(&self.picture, (id, &mut job), pool_known, &mut clusters);
-            let changed = before.0 != job.decided || before.1 != job.unrouted.is_empty();
+            let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
+            let bound = spec.filter(|s| self.picture.hierarchy.leaf(&s.pool).is_some());
+            if let (Some(spec), true) = (bound, self.picture.awaiting.is_none()) {
+                daemons::assign_missing(&self.picture, id, &mut job, &spec);
+            }
+            let changed = before != job.decided;
             self.picture.jobs.give_back(id, job, changed);
         }
     }
 
     /// Demand, entitlement, admission, grants.
     fn divide_quota(&mut self, now: Timestamp) {
-        for (id, key, active, reason) in taken_back(&self.picture, now, self.config.spill_after) {
-            let number = self.grant_number();
-            let until = now.plus(Span(self.config.spill_after.0.saturating_mul(2)));
-            self.picture.send_grant(id, &key, (number, active));
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.held_back.insert(key, (until, reason));
-                self.dirty.insert(id);
-            }
-        }
-        self.refresh();
         let preemption = self.config.preemption;
         claimants::tidy(&mut self.picture, now, preemption);
         let patience = Span(self.config.spill_after.0.saturating_mul(2));
@@ -233,11 +223,78 @@ impl ResourceManager {
             let counted = self.picture.ledger.counts(a.job);
             self.picture.raised.insert(a.job, counted);
         }
+        let more = self.bind(&admitted);
         let mut ids = std::mem::take(&mut self.regrant);
         ids.extend(admitted.iter().map(|a| a.job));
-        for ((id, key), active) in grants(&self.picture, &ids, &admitted) {
+        self.grant(&ids, &more);
+        self.bind_ahead(&ids);
+    }
+
+    /// Binds what is admitted and bound nowhere. Returns how many more each slice may begin.
+    fn bind(&mut self, admitted: &[Admission]) -> BTreeMap<(JobId, SliceKey), u64> {
+        let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
+        let mut add = |id, key, n| {
+            let count = more.entry((id, key)).or_default();
+            *count = u64::saturating_add(*count, n);
+        };
+        for admission in admitted {
+            for (cluster, generation, n) in &admission.more {
+                let key = SliceKey {
+                    group: admission.group.clone(),
+                    cluster: cluster.clone(),
+                    generation: *generation,
+                };
+                add(admission.job, key, *n);
+            }
+            for (key, n) in self.bind_to(admission.job, &admission.group, &admission.bind) {
+                add(admission.job, key, n);
+            }
+        }
+        more
+    }
+
+    fn bind_to(&mut self, id: JobId, group: &GroupName, shares: &[(ClusterId, u64)]) -> Vec<(SliceKey, u64)> {
+        if shares.is_empty() {
+            return Vec::new();
+        }
+        let Some(mut job) = self.picture.jobs.lend(&id) else {
+            return Vec::new();
+        };
+        let bound = job
+            .running()
+            .map(|spec| bind::bind(&mut job, &spec, group, shares));
+        self.picture.jobs.give_back(id, job, true);
+        self.dirty.insert(id);
+        bound.unwrap_or_default()
+    }
+
+    /// Batch work that runs has indexes bound ahead.
+    fn bind_ahead(&mut self, ids: &BTreeSet<JobId>) {
+        for id in ids {
+            let job = self.picture.jobs.get(id);
+            let ahead = job.map(|job| bind::ahead(&self.picture, *id, job));
+            for (group, cluster, n) in ahead.unwrap_or_default() {
+                self.bind_to(*id, &group, &[(cluster, n)]);
+            }
+        }
+    }
+
+    /// Sends the grants that change.
+    fn grant(&mut self, ids: &BTreeSet<JobId>, more: &BTreeMap<(JobId, SliceKey), u64>) {
+        for ((id, key), active) in grants(&self.picture, ids, more) {
             // Only a shard that is known to obey this leader is told a number; before, it keeps what it has.
             if self.picture.clusters.get(&key.cluster).is_none_or(|c| !c.settled) {
+                continue;
+            }
+            // Nothing becomes smaller before the marks are stored that say which instances go: the shard would stop
+            // whatever it has most of.
+            let job = self
+                .picture
+                .jobs
+                .get(&id)
+                .filter(|job| job.decided != job.durable);
+            let granted = job.and_then(|job| job.grants.get(&key)).map(|g| g.granted());
+            if granted.is_some_and(|granted| active < granted) {
                 continue;
             }
             let number = self.grant_number();
@@ -246,37 +303,44 @@ impl ResourceManager {
         }
     }
 
-    /// Marks what cannot run where it is, and what draining clusters are to give up.
+    /// Marks what is to leave the cluster to which it is bound.
     fn leave(&mut self, now: Timestamp) {
-        let taken = |id: &ClusterId, on: Option<HostPoolIdx>| {
-            let taken = self.picture.ledger.use_on(id, on).taken;
-            let view = self.picture.clusters.get(id).filter(|_| on.is_none());
-            view.map_or(taken, |view| taken.or_used(view))
-        };
-        let mut room = Candidates::new(&self.picture, taken);
         let mut ids: BTreeSet<JobId> = self.dirty.clone();
         ids.extend(self.turns.restless.next(self.picture.ledger.restless()));
-        let mut left = self.config.drain_batch;
+        ids.retain(|id| self.picture.jobs.get(id).is_some_and(JobView::is_live));
+        let mut lowered = Vec::new();
+        let (mut rooms, mut contended) = (self.picture.division.rooms.clone(), None);
+        let mut drain_left = self.config.drain_batch;
         for id in ids {
-            if self.picture.jobs.get(&id).is_none_or(|j| !j.is_live()) {
-                continue;
-            }
             let Some(mut job) = self.picture.jobs.lend(&id) else {
                 continue;
             };
-            let mut leave = Leave {
+            let mut returns = Returns {
                 picture: &self.picture,
+                router: Router::of_last(&self.picture),
+                rooms,
                 now,
                 spill_after: self.config.spill_after,
-                drain_left: left,
-                clusters: std::mem::take(&mut room),
+                drain_left,
+                contended,
+                lowered,
                 changed: false,
             };
-            leave.run(id, &mut job);
-            left = leave.drain_left;
-            room = leave.clusters;
-            let changed = leave.changed;
+            returns.run(id, &mut job);
+            let changed = returns.changed;
+            Returns {
+                rooms,
+                drain_left,
+                contended,
+                lowered,
+                ..
+            } = returns;
             self.picture.jobs.give_back(id, job, changed);
+        }
+        for (id, key, active) in lowered {
+            let number = self.grant_number();
+            self.picture.send_grant(id, &key, (number, active));
+            self.dirty.insert(id);
         }
     }
 
@@ -376,7 +440,7 @@ impl ResourceManager {
         for order in orders {
             for (generation, grant) in &mut order.grants {
                 grant.number = self.grant_number();
-                let key = crate::picture::SliceKey {
+                let key = SliceKey {
                     group: order.group.clone(),
                     cluster: cluster.clone(),
                     generation: *generation,

@@ -4,6 +4,8 @@
 mod usable;
 
 use self::usable::{BothLeft, usable};
+use crate::bind::Router;
+use crate::candidates::Candidates;
 use crate::claimants::admit_claims;
 use crate::entry::{Line as SliceLine, Sums, lines, request};
 use crate::fits::HostLimits;
@@ -12,14 +14,15 @@ use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, JobView, Picture};
 use crate::room::{capacity, left, lent, usable as usable_capacity};
+use echelon_core_model::class::InstanceClass;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request, Rooms,
-    SecondRound, Side, Standing, Turn, Usable, admit, entitle, give_out_again, keep_all,
+    Admission, Entitlements, FirstRound, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request,
+    Rooms, Route, SecondRound, Side, SliceRequest, Turn, Usable, admit, entitle, give_out_again, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,12 +37,14 @@ const TURNS: u64 = 20;
 pub struct Division {
     /// What the last admission left: why somebody waits follows from it.
     pub rooms: Rooms,
+    /// The clusters as the last admission saw them.
+    pub(crate) candidates: Arc<Candidates>,
     /// When it was noted last of some pools who waits for a cluster.
     noted: Timestamp,
     /// When room was kept last for gangs.
     held: Timestamp,
-    /// Round 0, standing while demands change, with the tree that it is about.
-    standing: Option<(Version, Standing)>,
+    /// Round 0, kept while demands change, with the version of the tree that it is about.
+    kept_round: Option<(Version, FirstRound)>,
     /// What pools wanted then.
     wanted: BTreeMap<PoolIdx, Wanted>,
     /// What hosts could hold then.
@@ -72,8 +77,8 @@ pub(crate) struct Again {
 /// What every pool may use of ordinary room, and of what hosts lend.
 #[derive(Debug, Clone)]
 pub struct Entitled {
-    /// Of ordinary room.
-    pub ordinary: Entitlements,
+    /// Of ordinary capacity.
+    pub ordinary: Arc<Entitlements>,
     /// Of what hosts lend: the same division by shares alone. Nobody has reserved any of it.
     pub lent: Entitlements,
 }
@@ -164,7 +169,7 @@ pub fn entitled(picture: &Picture, ledger: &Ledger) -> Entitled {
     let there = capacity(picture, ledger);
     let ordinary = by_index(picture, &wanted, |w| w.ordinary);
     Entitled {
-        ordinary: entitle(&picture.hierarchy, &ordinary, there),
+        ordinary: Arc::new(entitle(&picture.hierarchy, &ordinary, there)),
         lent: lent_entitled(picture, ledger, &wanted),
     }
 }
@@ -200,12 +205,12 @@ impl Division {
         let limits = HostLimits::of(picture);
         let are_others = limits != self.limits;
         self.limits = limits;
-        if self.standing.as_ref().is_none_or(|(of, _)| *of != tree) {
+        if self.kept_round.as_ref().is_none_or(|(of, _)| *of != tree) {
             self.wanted = demands_within(&self.limits, picture, ledger);
             let all = by_index(picture, &self.wanted, |w| w.ordinary);
-            let standing = Standing::new(Arc::clone(&picture.hierarchy), &all, there);
-            self.standing = Some((tree, standing));
-        } else if let Some((_, standing)) = &mut self.standing {
+            let first = FirstRound::new(Arc::clone(&picture.hierarchy), all, there);
+            self.kept_round = Some((tree, first));
+        } else if let Some((_, first)) = &mut self.kept_round {
             touched.extend(ledger.choosy());
             if are_others {
                 touched.extend(ledger.known().map(|(pool, _)| pool));
@@ -213,15 +218,15 @@ impl Division {
             for pool in touched {
                 let now = ledger.of_known(pool);
                 let now = now.map(|of| wanted(&self.limits, picture, ledger, pool, of));
-                standing.set_demand(pool, now.unwrap_or_default().ordinary);
+                first.set_demand(pool, now.unwrap_or_default().ordinary);
                 match now {
                     Some(now) => self.wanted.insert(pool, now),
                     None => self.wanted.remove(&pool),
                 };
             }
-            standing.set_capacity(there);
+            first.set_capacity(there);
         }
-        let ordinary = self.standing.as_mut().map(|(_, s)| s.entitlements());
+        let ordinary = self.kept_round.as_mut().map(|(_, first)| first.entitlements());
         let lent = if lent(picture, ledger).is_zero() {
             Entitlements::default()
         } else {
@@ -241,7 +246,7 @@ impl Division {
 pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let clusters = picture.clusters.iter().map(|(id, c)| {
         let taken = |on: Option<HostPoolIdx>| {
-            let taken = ledger.use_on(id, on).taken;
+            let taken = ledger.use_on(id, on);
             if on.is_none() { taken.or_used(c) } else { taken }
         };
         let room = takes_work(c).then(|| left(c, &picture.host_pools, taken));
@@ -269,10 +274,12 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let first = division.stand(picture);
     let mut rooms = rooms(picture, &picture.ledger, &first);
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
-    let asked = |turn: &Turn| ask(picture, turn);
     division.holds.now = now;
     let known = (picture as &Picture, &picture.ledger, &division.holds);
-    let (admitted, again) = admissions(known, &first, &mut rooms, asked, hopeful);
+    let candidates = Arc::new(Candidates::new(picture));
+    let asked = |turn: &Turn| ask(picture, candidates.limits(), turn);
+    let router = Router::of(picture, &candidates);
+    let (admitted, again) = admissions(known, &first, &mut rooms, (asked, &router), hopeful);
     division.again = again;
     division.first = None;
     let noted = (division.noted, now);
@@ -286,7 +293,7 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     division.noted = now;
     if now.since(division.held) >= NOTED {
         division.held = now;
-        let told = holds(picture, &first, &rooms);
+        let told = holds(picture, &Router::of(picture, &candidates), &first, &rooms);
         division.holds.all = told.holds;
         division.blocked = told.blocked;
         division.first = Some(first);
@@ -294,6 +301,7 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
     division.kept = keep_all(&division.holds, &mut rooms, has_begun);
     division.rooms = rooms;
+    division.candidates = candidates;
     picture.division = division;
     admitted
 }
@@ -335,13 +343,35 @@ fn note(
     }
 }
 
-/// What a waiting group asks for.
-pub(crate) fn ask(picture: &Picture, turn: &Turn) -> Option<Request> {
+/// What a waiting group asks for, as far as the hosts where it is bound can hold it.
+pub(crate) fn ask(picture: &Picture, limits: &HostLimits, turn: &Turn) -> Option<Request> {
     let job = picture.jobs.get(&turn.job)?;
     let spec = job.running_spec()?;
     let group = spec.group(&turn.group)?;
     let lines = lines(picture, turn.job, job);
-    asked(picture, (turn.job, job), (spec, group), &lines)
+    let request = asked(picture, (turn.job, job), (spec, group), &lines)?;
+    Some(within_hosts(limits, spec, group, request))
+}
+
+/// A request without what the hosts of a cluster could not hold beside what the group has there.
+fn within_hosts(limits: &HostLimits, spec: &JobSpec, group: &GroupSpec, request: Request) -> Request {
+    let class = InstanceClass::of(spec, group).filter(|_| request.gang.is_empty());
+    let Some(class) = class.filter(|_| !request.slices.is_empty()) else {
+        return request;
+    };
+    let digest = class.digest();
+    let held = |slice: SliceRequest| {
+        let most = limits.more(&slice.cluster, digest, &class, slice.allocated);
+        SliceRequest {
+            more: most.map_or(slice.more, |most| slice.more.min(most)),
+            ..slice
+        }
+    };
+    let slices = request.slices.into_iter().map(held);
+    Request {
+        slices: slices.filter(|slice| slice.more > 0).collect(),
+        ..request
+    }
 }
 
 /// What a group asks for, or the gang that it belongs to.
@@ -363,13 +393,13 @@ pub(crate) fn admissions(
     (picture, ledger, holds): (&Picture, &Ledger, &Holds),
     first: &Entitled,
     rooms: &mut Rooms,
-    ask: impl Fn(&Turn) -> Option<Request>,
+    (ask, route): (impl Fn(&Turn) -> Option<Request>, &impl Route),
     hopeful: impl Fn(&Line) -> bool,
 ) -> (Vec<Admission>, Option<Again>) {
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
     add_to(&mut admitted, admit_claims(picture, rooms));
-    round((queue, holds), rooms, &ask, &mut admitted);
+    round((queue, holds), rooms, (&ask, route), &mut admitted);
     let most = rooms
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
@@ -386,14 +416,14 @@ pub(crate) fn admissions(
         let usable = usable((picture, ledger, holds), rooms, hopeful);
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
         let second = Entitled {
-            ordinary: again(&picture.hierarchy, &first.ordinary, &usable.ordinary),
+            ordinary: Arc::new(again(&picture.hierarchy, &first.ordinary, &usable.ordinary)),
             lent: again(&picture.by_shares, &first.lent, &usable.lent),
         };
         rooms.entitle(&second.ordinary, &second.lent);
-        round((queue, holds), rooms, &ask, &mut admitted);
+        round((queue, holds), rooms, (&ask, route), &mut admitted);
         let before = rooms.opened(usable.not_taken(rooms));
         let mut after = before.clone();
-        round((queue, holds), &mut after, &ask, &mut admitted);
+        round((queue, holds), &mut after, (&ask, route), &mut admitted);
         rooms.take_between(&before, after);
         given = Some(usable.gave(picture, first, &second));
     }
@@ -405,7 +435,7 @@ type Admitted = BTreeMap<(JobId, GroupName), Admission>;
 fn round(
     (queue, holds): (&Queue, &Holds),
     rooms: &mut Rooms,
-    ask: &impl Fn(&Turn) -> Option<Request>,
+    (ask, route): (&impl Fn(&Turn) -> Option<Request>, &impl Route),
     admitted: &mut Admitted,
 ) {
     for side in [Side::Ordinary, Side::Revocable] {
@@ -418,7 +448,7 @@ fn round(
                 None => request,
             })
         };
-        let more = admit(queue, side, rooms, holds, again);
+        let more = admit(queue, side, rooms, holds, again, route);
         add_to(admitted, more);
     }
 }

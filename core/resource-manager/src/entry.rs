@@ -7,14 +7,16 @@ pub use self::sums::{BothSums, Sums};
 pub(crate) use self::sums::{Choice, GroupSums, Worth};
 use crate::gangs;
 use crate::ledger::Basis;
+use crate::moves::missing;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
-use crate::room::Taken;
+use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
-use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Few, GroupName, JobId, ReasonCode, Resources, Span, Timestamp};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, ReasonCode, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Request, Side, SliceRequest, Terms, Unit};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job's pool: in the tree and taking jobs, or a path that is not.
@@ -26,15 +28,6 @@ pub enum PoolRef {
     Unknown(String),
 }
 
-/// What a job takes of one cluster, or many jobs in sum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Use<T = Resources> {
-    /// Granted or active.
-    pub taken: Taken<T>,
-    /// Assigned to it, running or not.
-    pub spoken_for: Taken<T>,
-}
-
 /// What of a group is at one cluster, in instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AtCluster {
@@ -42,17 +35,6 @@ pub(crate) struct AtCluster {
     pub(crate) allocated: u64,
     /// Of these, free when those that are being preempted are gone.
     pub(crate) leaving: u64,
-    /// Assigned to it, running or not.
-    pub(crate) spoken_for: u64,
-}
-
-/// A group in instances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct OfGroup {
-    /// What could be active if everything fitted.
-    pub(crate) wanted: u64,
-    /// Of these, on their way to a cluster: nobody can tell yet whether they fit.
-    pub(crate) coming: u64,
 }
 
 /// A group that waits, or the gang that it is the first of.
@@ -81,8 +63,6 @@ pub(crate) struct Marks {
     pub(crate) unplaced: bool,
     /// Something of it cannot run where it is, or is to leave.
     pub(crate) restless: bool,
-    /// Some of its numbers are at no cluster.
-    pub(crate) missing: bool,
     /// Something of it is granted that is certain to end by a time.
     pub(crate) dated: bool,
 }
@@ -94,13 +74,13 @@ pub struct Entry {
     pub(crate) spec: Option<Arc<JobSpec>>,
     /// Its pool's index; `None` where that is not in the tree or takes no jobs.
     pub(crate) pool: Option<PoolIdx>,
-    /// Its groups, in order of the spec.
-    pub(crate) groups: Box<[OfGroup]>,
+    /// Instances of its groups that could be active if everything fitted, in order of the spec.
+    pub(crate) wanted: Box<[u64]>,
     /// What it has where, by cluster and index of the group.
     pub(crate) at: Few<(ClusterId, usize), AtCluster>,
     pub(crate) waits: Box<[Wait]>,
     pub(crate) marks: Marks,
-    /// When a part of it that was held back may ask again.
+    /// When it may be bound again to a cluster that it avoids.
     pub(crate) later: Option<Timestamp>,
 }
 
@@ -114,9 +94,9 @@ pub(crate) struct Line {
     pub(crate) leaving: u64,
 }
 
-/// The slices of a job's stored assignment, by group.
+/// The slices of a job's assignment, as it is decided, by group.
 pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
-    let slices = job.slices().into_iter();
+    let slices = job.decided_slices().into_iter();
     slices
         .map(|(key, ranges)| {
             let count = picture.count(id, &key, &ranges);
@@ -136,7 +116,7 @@ pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
 /// What a job adds now.
 pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) -> Entry {
     let mut out = Entry {
-        later: job.held_back.values().map(|(until, _)| *until).min(),
+        later: job.avoid.values().copied().min(),
         ..Entry::default()
     };
     out.marks.unstored = job.tombstone || job.decided != job.durable;
@@ -156,14 +136,12 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.counted = has_begun(&lines);
     out.marks.unplaced = is_somewhere_unplaced(picture, id, &lines);
-    out.marks.restless = out.marks.unplaced || is_restless(picture, job, &lines);
-    out.groups = spec.groups.iter().map(|g| of_group(job, g, &lines)).collect();
-    add_places(&mut out, picture, (id, job), spec, &lines);
+    out.marks.restless = out.marks.unplaced || is_restless(picture, &lines);
+    out.wanted = spec.groups.iter().map(|g| wanted(job, g, &lines)).collect();
+    add_places(&mut out, spec, &lines);
     let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.marks.dated = dated && out.instances() > 0;
     if job.running_spec().is_some() {
-        let mut groups = spec.groups.iter();
-        out.marks.missing = groups.any(|g| crate::moves::missing(job, &g.name) > 0);
         out.waits = waits((picture, basis), (id, job), &out, &lines);
     }
     out
@@ -179,7 +157,7 @@ fn add_aside(out: &mut Entry, picture: &Picture, id: JobId, spec: &Arc<JobSpec>)
     let of = out.pool.and_then(|i| picture.hierarchy.pool(i));
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.aside = true;
-    let mut groups = vec![OfGroup::default(); spec.groups.len()];
+    let mut wanted = vec![0u64; spec.groups.len()];
     for (cluster, view) in &picture.clusters {
         for ((_, name, _), report) in view.reports_of(id) {
             let Some(at) = spec.groups.iter().position(|g| g.name == *name) else {
@@ -187,13 +165,12 @@ fn add_aside(out: &mut Entry, picture: &Picture, id: JobId, spec: &Arc<JobSpec>)
             };
             let there = out.at.get_or_default((cluster.clone(), at));
             there.allocated = there.allocated.saturating_add(report.active);
-            there.spoken_for = there.allocated;
-            if let Some(group) = groups.get_mut(at) {
-                group.wanted = group.wanted.saturating_add(report.active);
+            if let Some(group) = wanted.get_mut(at) {
+                *group = group.saturating_add(report.active);
             }
         }
     }
-    out.groups = groups.into();
+    out.wanted = wanted.into();
     out.marks.counted = out.instances() > 0;
 }
 
@@ -203,31 +180,17 @@ pub(crate) fn pool_of(picture: &Picture, path: &str) -> PoolRef {
     leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
 }
 
-fn of_group(job: &JobView, group: &GroupSpec, lines: &[Line]) -> OfGroup {
+fn wanted(job: &JobView, group: &GroupSpec, lines: &[Line]) -> u64 {
     let lines = lines.iter().filter(|l| l.key.group == group.name);
     let sum = |of: &dyn Fn(&Line) -> u64| lines.clone().map(of).fold(0, u64::saturating_add);
-    let allocated = sum(&|l| l.allocated);
     let unended = job.wanted(&group.name).saturating_sub(sum(&|l| l.count.ended));
-    let wanted = unended.min(u64::from(group.most_active())).max(allocated);
-    let can_ask = sum(&|l| l.count.startable().max(l.allocated));
-    let on_its_way = job.decided != job.durable || job.unrouted.is_empty();
-    let coming = if on_its_way {
-        wanted.saturating_sub(can_ask)
-    } else {
-        0
-    };
-    OfGroup { wanted, coming }
+    unended
+        .min(u64::from(group.most_active()))
+        .max(sum(&|l| l.allocated))
 }
 
-/// What a job has where, as it is stored, and what is assigned, as it is decided: that needs room, running or not, and new jobs find it
-/// taken.
-fn add_places(
-    out: &mut Entry,
-    picture: &Picture,
-    (id, job): (JobId, &JobView),
-    spec: &JobSpec,
-    lines: &[Line],
-) {
+/// What a job has where.
+fn add_places(out: &mut Entry, spec: &JobSpec, lines: &[Line]) {
     let index = |name: &GroupName| spec.groups.iter().position(|g| g.name == *name);
     for line in lines {
         let Some(group) = index(&line.key.group) else {
@@ -236,15 +199,6 @@ fn add_places(
         let there = out.at.get_or_default((line.key.cluster.clone(), group));
         there.allocated = there.allocated.saturating_add(line.allocated);
         there.leaving = there.leaving.saturating_add(line.leaving);
-    }
-    for (key, ranges) in crate::picture::slices_of(&job.decided) {
-        let Some((at, group)) = index(&key.group).and_then(|at| Some((at, spec.groups.get(at)?))) else {
-            continue;
-        };
-        let n = picture.count(id, &key, &ranges).startable();
-        let there = out.at.get_or_default((key.cluster, at));
-        let n = n.min(u64::from(group.most_active()));
-        there.spoken_for = there.spoken_for.saturating_add(n);
     }
 }
 
@@ -267,18 +221,27 @@ fn waits(
             .collect()
     };
     let waits = requests.into_iter().filter(|r| r.room > 0).filter_map(|r| {
-        let indexes = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
-        let mut like = Likeness::new(r.terms, r.unit, indexes);
+        let bound = r.slices.iter().filter_map(|s| basis.index(&s.cluster));
+        let any = basis.chosen(spec).filter(|_| r.unbound > 0);
+        let mut like = Likeness::new(r.terms, r.unit, bound.chain(any));
         like.lasts = lasts(spec, &r);
+        like.class = class(spec, &r);
         like.user = entry.user().map(Arc::from);
         let waiting: u64 = r.slices.iter().map(|s| s.more).sum();
         Some(Wait {
             group: spec.groups.iter().position(|g| g.name == r.group)?,
             like: Arc::new(like),
-            units: waiting.min(r.room),
+            units: waiting.saturating_add(r.unbound).min(r.room),
         })
     });
     waits.collect()
+}
+
+/// The class of what is asked for, where more than capacity decides which hosts take it.
+fn class(spec: &JobSpec, request: &Request) -> Option<ClassDigest> {
+    let group = spec.group(&request.group).filter(|_| request.gang.is_empty())?;
+    let class = InstanceClass::of(spec, group)?;
+    (class.exclusive || !class.is_plain()).then(|| class.digest())
 }
 
 /// The longest that what is asked for can take.
@@ -291,8 +254,8 @@ fn lasts(spec: &JobSpec, request: &Request) -> Option<Span> {
     all?.into_iter().max()
 }
 
-/// What a group asks for at the clusters where it waits, those at which it is held back left out; `None` when it waits nowhere, or its
-/// pool is not there.
+/// What a group asks for: more at the clusters where something of it is bound, and clusters for the rest. `None` when it asks
+/// for nothing, or its pool is not there.
 pub(crate) fn request(
     picture: &Picture,
     (id, job): (JobId, &JobView),
@@ -305,10 +268,14 @@ pub(crate) fn request(
     let terms = terms_in(picture, pool, spec, lines);
     let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
     let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
-    let slices = lines.into_iter().filter_map(|line| {
+    let avoid = avoided(job, &group.name);
+    // What is bound ahead where the group found no host a short while ago is not tried there again.
+    let open = lines
+        .into_iter()
+        .filter(|line| !avoid.contains(&line.key.cluster));
+    let slices = open.filter_map(|line| {
         let more = line.count.startable().saturating_sub(line.allocated);
-        let asks = more > 0 && !job.held_back.contains_key(&line.key);
-        asks.then(|| SliceRequest {
+        (more > 0).then(|| SliceRequest {
             cluster: line.key.cluster.clone(),
             generation: line.key.generation,
             allocated: line.allocated,
@@ -316,7 +283,8 @@ pub(crate) fn request(
         })
     });
     let slices: Vec<SliceRequest> = slices.collect();
-    (!slices.is_empty()).then(|| Request {
+    let unbound = unbound(picture, job, spec, &group.name);
+    (!slices.is_empty() || unbound > 0).then(|| Request {
         job: id,
         group: group.name.clone(),
         pool,
@@ -324,8 +292,33 @@ pub(crate) fn request(
         unit: unit_of(picture, group),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
+        unbound,
+        have: have(job, &group.name),
+        avoid,
         gang: Vec::new(),
     })
+}
+
+/// Instances of a group that are bound nowhere and ask for a cluster. Daemons ask for none: the hosts of each cluster are
+/// counted.
+pub(crate) fn unbound(picture: &Picture, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
+    let asks = picture.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
+    if asks { missing(job, group) } else { 0 }
+}
+
+/// Instances of a group by cluster, granted or not.
+pub(crate) fn have(job: &JobView, group: &GroupName) -> Vec<(ClusterId, u64)> {
+    let mut out: BTreeMap<&ClusterId, u64> = BTreeMap::new();
+    for r in job.decided.ranges(group) {
+        *out.entry(&r.cluster).or_default() += r.range.count();
+    }
+    out.into_iter().map(|(c, n)| (c.clone(), n)).collect()
+}
+
+/// Clusters where a group found no host a short while ago.
+pub(crate) fn avoided(job: &JobView, group: &GroupName) -> Vec<ClusterId> {
+    let of_group = job.avoid.keys().filter(|(g, _)| g == group);
+    of_group.map(|(_, cluster)| cluster.clone()).collect()
 }
 
 /// One instance of a group.
@@ -362,13 +355,14 @@ fn has_begun(lines: &[Line]) -> bool {
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.
-fn is_restless(picture: &Picture, job: &JobView, lines: &[Line]) -> bool {
+fn is_restless(picture: &Picture, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
     let draining = |l: &Line| {
         let cluster = picture.clusters.get(&l.key.cluster);
         cluster.is_some_and(|c| c.wish() == Wish::Draining)
     };
-    !job.stuck.is_empty() || lines.iter().any(|l| marked(l) || draining(l))
+    let waits = |l: &Line| l.count.startable() > l.allocated;
+    lines.iter().any(|l| marked(l) || draining(l) || waits(l))
 }
 
 fn is_somewhere_unplaced(picture: &Picture, id: JobId, lines: &[Line]) -> bool {

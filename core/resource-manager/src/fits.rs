@@ -44,7 +44,7 @@ impl KnownFits {
     }
 }
 
-/// What the hosts of all clusters can hold, as far as it is known.
+/// What the hosts of all clusters can hold, as far as it is known, by id of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HostLimits(Vec<ClusterLimits>);
 
@@ -219,6 +219,22 @@ impl HostLimits {
             });
         }
         Some(sum.max_each(allocated))
+    }
+
+    /// How many more instances of a class the hosts of a cluster hold beside `there` of the same group, when nothing else
+    /// runs on them; `None`: nothing says that there is a bound.
+    pub(crate) fn more(
+        &self,
+        cluster: &ClusterId,
+        digest: ClassDigest,
+        class: &InstanceClass,
+        there: u64,
+    ) -> Option<u64> {
+        let at = self.0.binary_search_by(|c| c.id.cmp(cluster)).ok()?;
+        let limits = self.0.get(at)?;
+        // What is there may run on hosts that take no new work.
+        let beside = if limits.closed.is_some() { 0 } else { there };
+        Some(limits.ever(digest, class)?.saturating_sub(beside))
     }
 
     fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {

@@ -30,7 +30,7 @@ use crate::moves::{missing, note_holders};
 use crate::ops::Purpose;
 use crate::picture::{ClusterView, JobView, Picture};
 use crate::ranges::{Cut, change, joined};
-use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::directive::Found;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -268,7 +268,7 @@ fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
     if let Some(ranges) = decided.groups.get_mut(&here.group) {
         change(ranges, &older, Cut::Kept, |r| {
             // Numbers that are to go for good stay so.
-            let goes = r.releasing.filter(|m| m.to.is_none() && m.count.is_none());
+            let goes = r.releasing.filter(Releasing::ends_range);
             Some(AssignedRange {
                 releasing: goes,
                 ..at(here, r.range)
@@ -295,11 +295,11 @@ fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
         return false;
     }
     let decided = Arc::make_mut(&mut job.decided);
-    if let Some(removed) = decided.removed.get_mut(&here.group) {
-        removed.values_mut().for_each(|set| *set = set.minus(&free));
-        removed.retain(|_, set| !set.is_empty());
+    if let Some(released) = decided.released.get_mut(&here.group) {
+        released.values_mut().for_each(|set| *set = set.minus(&free));
+        released.retain(|_, set| !set.is_empty());
     }
-    decided.removed.retain(|_, sets| !sets.is_empty());
+    decided.released.retain(|_, sets| !sets.is_empty());
     let mut ranges = decided.groups.remove(&here.group).unwrap_or_default();
     ranges.extend(free.ranges().iter().map(|range| at(here, *range)));
     decided.groups.insert(here.group.clone(), joined(ranges));
@@ -307,10 +307,10 @@ fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
     true
 }
 
-/// Numbers that were scaled away at that generation or a later one.
+/// Numbers that were released at that generation or a later one.
 fn used_later(decided: &Assignment, here: &FoundHere) -> RangeSet {
-    let sets = decided.removed.get(&here.group).into_iter().flatten();
-    let later = sets.filter(|(generation, _)| **generation >= here.generation);
+    let sets = decided.released.get(&here.group).into_iter().flatten();
+    let later = sets.filter(|(holder, _)| holder.generation >= here.generation);
     later.fold(RangeSet::new(), |all, (_, set)| all.union(set))
 }
 

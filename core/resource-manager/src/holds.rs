@@ -1,6 +1,7 @@
 //! Dated claims of waiting gangs: at each cluster the first gang in order of admission that would fit inside what its pool is entitled
 //! to has room kept together, when it is certain by when enough of what is in its way has ended. Looked for once a second.
 
+use crate::bind::Router;
 use crate::division::{Entitled, ask};
 use crate::entry::{PoolRef, pool_of};
 use crate::picture::{Picture, SliceKey};
@@ -32,7 +33,7 @@ pub(crate) struct Told {
 }
 
 /// The holds of those who wait now. `first` is what pools are entitled to, `rooms` tells what they have.
-pub(crate) fn holds(picture: &Picture, first: &Entitled, rooms: &Rooms) -> Told {
+pub(crate) fn holds(picture: &Picture, router: &Router<'_>, first: &Entitled, rooms: &Rooms) -> Told {
     let gangs = waiting(picture);
     let mut out = Told::default();
     if gangs.is_empty() {
@@ -41,10 +42,8 @@ pub(crate) fn holds(picture: &Picture, first: &Entitled, rooms: &Rooms) -> Told 
     let endings = endings(picture);
     let mut taken: BTreeSet<ClusterId> = BTreeSet::new();
     for turn in gangs {
-        let Some(request) = ask(picture, turn).filter(|r| !r.gang.is_empty()) else {
-            continue;
-        };
-        let Some(cluster) = request.slices.first().map(|s| &s.cluster) else {
+        let Some(request) = ask(picture, router.candidates().limits(), turn).filter(|r| !r.gang.is_empty())
+        else {
             continue;
         };
         // For whom room is made by preemption, it is set aside by that.
@@ -52,13 +51,25 @@ pub(crate) fn holds(picture: &Picture, first: &Entitled, rooms: &Rooms) -> Told 
         if claims.any(|c| c.claim.job == turn.job) {
             continue;
         }
-        if taken.contains(cluster) || !is_entitled(picture, first, &request) {
+        let bound = request.slices.iter().map(|s| s.cluster.clone());
+        let places: BTreeSet<ClusterId> = bound.chain(router.all_places(&request)).collect();
+        if !is_entitled(picture, first, &request) || places.iter().all(|c| taken.contains(c)) {
             continue;
         }
-        match hold((picture, first, rooms), &endings, (turn, &request, cluster)) {
-            Found::Room => {}
-            Found::Nothing => drop(out.blocked.insert(turn.job)),
-            Found::Hold(hold) => {
+        let open = places.iter().filter(|c| !taken.contains(*c));
+        let found = open.map(|c| (c, hold((picture, first, rooms), &endings, (turn, &request, c))));
+        let found: Vec<(&ClusterId, Found)> = found.collect();
+        if found.iter().any(|(_, f)| matches!(f, Found::Room)) {
+            continue;
+        }
+        let dated = found.into_iter().filter_map(|(c, f)| match f {
+            Found::Hold(hold) => Some((c, hold)),
+            Found::Room | Found::Nothing => None,
+        });
+        // Of several clusters the one where all of it can begin first.
+        match dated.min_by_key(|(_, hold)| hold.until) {
+            None => drop(out.blocked.insert(turn.job)),
+            Some((cluster, hold)) => {
                 taken.insert(cluster.clone());
                 out.holds.push(hold);
             }

@@ -22,6 +22,7 @@ use crate::picture::{ClusterView, Picture};
 use crate::room::lends;
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp, Version};
 #[cfg(test)]
 use echelon_core_model::{ResourceSum, sum::SumError};
@@ -37,13 +38,16 @@ pub(crate) struct Basis {
     structure: Version,
     lent: Resources,
     host_pools: HostPools,
+    /// Nothing is bound before all clusters have said what they run.
+    awaiting: bool,
     clusters: BTreeMap<ClusterId, OfCluster>,
 }
 
 /// What entries depend on of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct OfCluster {
     index: ClusterIdx,
+    name: String,
     settled: bool,
     draining: bool,
     /// 1 of each kind that it lends.
@@ -57,6 +61,7 @@ impl Basis {
             structure: picture.structure,
             lent: picture.lent_kinds(),
             host_pools: picture.host_pools.clone(),
+            awaiting: picture.awaiting.is_some(),
             clusters: clusters
                 .enumerate()
                 .map(|(i, (id, c))| (id.clone(), OfCluster::of(i, c)))
@@ -67,6 +72,13 @@ impl Basis {
     /// A cluster's place among all, in order of id.
     pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
         self.clusters.get(cluster).map(|c| c.index)
+    }
+
+    /// The clusters that a job may use, by index.
+    pub(crate) fn chosen<'a>(&'a self, spec: &'a JobSpec) -> impl Iterator<Item = ClusterIdx> + 'a {
+        let named = |(id, of): &(&ClusterId, &OfCluster)| names_cluster(&spec.clusters, id, &of.name);
+        let clusters = self.clusters.iter().filter(named);
+        clusters.map(|(_, of)| of.index)
     }
 
     /// Host pools beside `default`.
@@ -84,6 +96,7 @@ impl OfCluster {
     fn of(index: ClusterIdx, cluster: &ClusterView) -> Self {
         Self {
             index,
+            name: cluster.row.as_ref().map(|r| r.name.clone()).unwrap_or_default(),
             settled: cluster.settled,
             draining: cluster.wish() == Wish::Draining,
             lends: lends(cluster).kinds(),
@@ -106,7 +119,6 @@ pub struct Ledger {
     unstored: BTreeSet<JobId>,
     unplaced: BTreeSet<JobId>,
     restless: BTreeSet<JobId>,
-    missing: BTreeSet<JobId>,
     dated: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
     choosy: BTreeSet<PoolIdx>,
@@ -164,13 +176,12 @@ impl Ledger {
             unstored,
             unplaced,
             restless,
-            missing,
             dated,
             later,
             choosy: _,
             losers,
         } = self;
-        let sets = [unstored, unplaced, restless, missing, dated].map(BTreeSet::len);
+        let sets = [unstored, unplaced, restless, dated].map(BTreeSet::len);
         let marked = sets.iter().sum::<usize>() + later.len();
         entries.len() + out.len() + marked + losers.values().map(BTreeSet::len).sum::<usize>()
     }
@@ -178,7 +189,16 @@ impl Ledger {
     /// The jobs whose entries follow from what has changed since.
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
-        let of_all = |basis: &Basis| (basis.structure, basis.lent, basis.host_pools.clone());
+        let of_all = |basis: &Basis| {
+            let names: Vec<String> = basis.clusters.values().map(|c| c.name.clone()).collect();
+            (
+                basis.structure,
+                basis.lent,
+                basis.host_pools.clone(),
+                basis.awaiting,
+                names,
+            )
+        };
         if !same_clusters || of_all(now) != of_all(&self.basis) {
             return self.entries.keys().copied().collect();
         }
@@ -258,7 +278,6 @@ impl Ledger {
             (marks.unstored, &mut self.unstored),
             (marks.unplaced, &mut self.unplaced),
             (marks.restless, &mut self.restless),
-            (marks.missing, &mut self.missing),
             (marks.dated, &mut self.dated),
         ];
         for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
@@ -278,7 +297,6 @@ impl Ledger {
             &mut self.unstored,
             &mut self.unplaced,
             &mut self.restless,
-            &mut self.missing,
             &mut self.dated,
         ];
         for set in sets {

@@ -69,8 +69,8 @@ impl Offer<'_> {
         if self.budget == 0 || !self.losers.may_look() {
             return Claimed::NotNow;
         }
-        let (has_room, full): (Vec<&SliceRequest>, Vec<&SliceRequest>) = request
-            .slices
+        let places = self.places(request);
+        let (has_room, full): (Vec<&SliceRequest>, Vec<&SliceRequest>) = places
             .iter()
             .filter(|s| self.takes(&s.cluster))
             .partition(|s| self.fits_there(request, &s.cluster));
@@ -97,10 +97,10 @@ impl Offer<'_> {
         }
         let Some((slice, count, found)) = found else {
             self.losers.restore(before);
-            return match (sought.large, has_room.is_empty()) {
-                (true, _) => self.save_up(),
-                (_, true) => Claimed::NobodyLoses,
-                (_, false) => Claimed::NobodyElse,
+            return if sought.large {
+                self.save_up()
+            } else {
+                Claimed::NobodyLoses
             };
         };
         let promised = request.unit.shape.times(count);

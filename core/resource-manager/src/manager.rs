@@ -131,9 +131,7 @@ pub struct ResourceManager {
 pub(crate) struct AllTurns {
     /// Of all live jobs.
     pub(crate) all: Turns,
-    /// Of those with numbers at no cluster.
-    pub(crate) missing: Turns,
-    /// Of those that cannot run where they are.
+    /// Of those of which something may leave.
     pub(crate) restless: Turns,
     /// Of those whose progress may have to be written.
     pub(crate) unwritten: Turns,

@@ -1,10 +1,10 @@
-//! What becomes of released numbers, and scaling: the steps that change which numbers are assigned, for one job. A move has two
-//! steps (section 6): a mark, then, once the holder has released the numbers for good, the next generation somewhere. The goal
-//! wins over a move.
+//! What becomes of released indexes, and scaling: the steps that change which indexes are bound, for one job. What leaves takes
+//! two steps (section 6): a mark, then, once the holder has released the indexes for good, either the next generation at the
+//! cluster that the mark names, or bound nowhere. The goal wins over a move.
 
 use crate::picture::{JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change, joined};
-use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
+use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::Spread;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
     let keys: Vec<SliceKey> = crate::picture::slices_of(&job.decided).into_keys().collect();
     let running = job.running_spec().is_some();
+    let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
     for key in keys {
         let Some(report) = picture.report(id, &key) else {
             continue;
@@ -23,7 +24,7 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
         if report.released.is_empty() {
             continue;
         }
-        let mut gone = RangeSet::new();
+        let (mut gone, mut returned) = (RangeSet::new(), RangeSet::new());
         let decided = Arc::make_mut(&mut job.decided);
         let Some(ranges) = decided.groups.get_mut(&key.group) else {
             continue;
@@ -31,14 +32,26 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
         let held: RangeSet = of_slice(ranges, &key).collect();
         let released = held.intersect(&report.released);
         change(ranges, &released, Cut::Released, |r| {
-            let next = running.then(|| next_holder(picture, &r)).flatten();
-            if next.is_none() {
+            let next = running.then(|| next_holder(picture, is_gang, &r)).flatten();
+            let is_wanted = r
+                .releasing
+                .as_ref()
+                .is_none_or(|m| m.why != ReasonCode::ScaledDown);
+            if next.is_none() && running && is_wanted {
+                returned.insert(r.range);
+            } else if next.is_none() {
                 gone.insert(r.range);
             }
             next
         });
-        remember_removed(decided, &key.group, key.generation, &gone);
+        // What was scaled away begins anew if it is wanted again.
+        remember(decided, &key.group, key.generation, None, &gone);
+        remember(decided, &key.group, key.generation, Some(&key.cluster), &returned);
         note_holders(decided, &key.group);
+        if of_slice(decided.ranges(&key.group), &key).next().is_none() {
+            // Its shard can begin nothing of it any more.
+            job.grants.remove(&key);
+        }
     }
 }
 
@@ -49,11 +62,13 @@ fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator
         .map(|r| r.range)
 }
 
-/// The next generation of released numbers: where their mark says, or, if the mark was withdrawn too late, where they were.
-fn next_holder(picture: &Picture, r: &AssignedRange) -> Option<AssignedRange> {
+/// The next generation of released indexes: where their mark says, and of a gang, if the mark was withdrawn too late, where
+/// they were. `None`: they are bound nowhere.
+fn next_holder(picture: &Picture, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
     let takes = |c: &ClusterId| picture.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
     let cluster = match &r.releasing {
         Some(Releasing { to: None, .. }) => return None,
+        None if !is_gang => return None,
         Some(Releasing { to: Some(to), .. }) if takes(to) => to.clone(),
         _ => r.cluster.clone(),
     };
@@ -66,12 +81,22 @@ fn next_holder(picture: &Picture, r: &AssignedRange) -> Option<AssignedRange> {
     })
 }
 
-fn remember_removed(decided: &mut Assignment, group: &GroupName, generation: Generation, gone: &RangeSet) {
+fn remember(
+    decided: &mut Assignment,
+    group: &GroupName,
+    generation: Generation,
+    cluster: Option<&ClusterId>,
+    gone: &RangeSet,
+) {
     if gone.is_empty() {
         return;
     }
-    let sets = decided.removed.get_or_default(group.clone());
-    let set = sets.entry(generation).or_default();
+    let holder = LastHolder {
+        generation,
+        cluster: cluster.cloned(),
+    };
+    let sets = decided.released.get_or_default(group.clone());
+    let set = sets.entry(holder).or_default();
     *set = set.union(gone);
 }
 
@@ -137,11 +162,13 @@ fn scaled_down() -> Releasing {
 }
 
 fn scaled_away(ranges: &[AssignedRange]) -> RangeSet {
-    let away = |r: &&AssignedRange| {
-        let mark = r.releasing.as_ref();
-        mark.is_some_and(|m| m.to.is_none() && m.count.is_none())
-    };
-    ranges.iter().filter(away).map(|r| r.range).collect()
+    let away = ranges.iter().filter(|r| is_scaled_away(r));
+    away.map(|r| r.range).collect()
+}
+
+/// Whether a whole range is wanted no more.
+fn is_scaled_away(r: &AssignedRange) -> bool {
+    r.releasing.as_ref().is_some_and(Releasing::ends_range)
 }
 
 fn kept(ranges: &[AssignedRange]) -> RangeSet {
@@ -185,68 +212,75 @@ pub fn mark(ranges: &mut Vec<AssignedRange>, numbers: &RangeSet, with: &Releasin
     });
 }
 
-/// Assigns the lowest free numbers of a group that were not withdrawn: each cluster of `shares` gets the next ones.
+/// Assigns the lowest free indexes of a group that were not withdrawn: each cluster of `shares` gets the next ones.
 pub fn assign(
     decided: &mut Assignment,
     group: &GroupName,
     withdrawn: &RangeSet,
     shares: &[(ClusterId, u64)],
 ) {
-    let taken = decided.assigned(group).union(withdrawn);
-    let n: u64 = shares.iter().map(|(_, n)| n).sum();
-    let end = taken.count().saturating_add(n);
-    let mut free = RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX)).minus(&taken);
-    let shares = shares.iter().map(|(cluster, n)| {
-        let part = free.lowest(*n);
-        free = free.minus(&part);
-        (cluster.clone(), part)
-    });
-    let shares: Vec<(ClusterId, RangeSet)> = shares.collect();
-    give(decided, group, &shares);
+    for (cluster, n) in shares {
+        let free = decided.unbound(group, withdrawn, *n);
+        give(decided, group, &[(cluster.clone(), free)]);
+    }
 }
 
-/// Gives clusters free numbers of a group, at the generation after their last.
-pub fn give(decided: &mut Assignment, group: &GroupName, shares: &[(ClusterId, RangeSet)]) {
-    let removed = decided.removed.remove(group).unwrap_or_default();
+/// Gives clusters free indexes of a group, at the generation after their last. Returns the slices with how many each got.
+pub fn give(
+    decided: &mut Assignment,
+    group: &GroupName,
+    shares: &[(ClusterId, RangeSet)],
+) -> Vec<(SliceKey, u64)> {
+    let released = decided.released.remove(group).unwrap_or_default();
     let mut new = decided.groups.remove(group).unwrap_or_default();
     let mut used = RangeSet::new();
+    let mut out: BTreeMap<SliceKey, u64> = BTreeMap::new();
     for (cluster, part) in shares {
         used = used.union(part);
-        for (generation, set) in next_generations(part, &removed) {
+        for (generation, former, set) in next_generations(part, &released) {
+            let key = SliceKey {
+                group: group.clone(),
+                cluster: cluster.clone(),
+                generation,
+            };
+            let count = out.entry(key).or_default();
+            *count = count.saturating_add(set.count());
             new.extend(set.ranges().iter().map(|range| AssignedRange {
                 range: *range,
                 cluster: cluster.clone(),
                 generation,
-                former: None,
+                former: former.clone(),
                 releasing: None,
             }));
         }
     }
-    let left: BTreeMap<Generation, RangeSet> = removed
+    let left: BTreeMap<LastHolder, RangeSet> = released
         .into_iter()
-        .map(|(g, set)| (g, set.minus(&used)))
+        .map(|(holder, set)| (holder, set.minus(&used)))
         .filter(|(_, set)| !set.is_empty())
         .collect();
     if !left.is_empty() {
-        decided.removed.insert(group.clone(), left);
+        decided.released.insert(group.clone(), left);
     }
     decided.groups.insert(group.clone(), joined(new));
     note_holders(decided, group);
+    out.into_iter().filter(|(_, n)| *n > 0).collect()
 }
 
-fn next_generations(
-    part: &RangeSet,
-    removed: &BTreeMap<Generation, RangeSet>,
-) -> Vec<(Generation, RangeSet)> {
+type Next = (Generation, Option<(ClusterId, Generation)>, RangeSet);
+
+/// The generations at which indexes are bound, with who held them before.
+fn next_generations(part: &RangeSet, released: &BTreeMap<LastHolder, RangeSet>) -> Vec<Next> {
     let mut rest = part.clone();
     let mut out = Vec::new();
-    for (generation, set) in removed.iter().rev() {
+    for (holder, set) in released.iter().rev() {
         let again = rest.intersect(set);
         rest = rest.minus(&again);
         if !again.is_empty() {
-            out.push((generation.next(), again));
+            let former = holder.cluster.clone().map(|cluster| (cluster, holder.generation));
+            out.push((holder.generation.next(), former, again));
         }
     }
-    out.push((Generation(1), rest));
+    out.push((Generation(1), None, rest));
     out
 }

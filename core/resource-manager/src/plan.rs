@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::after::Release;
-use crate::candidates::Candidates;
+use crate::bind::{GroupOf, Router, demand};
 use crate::daemons;
 use crate::division::{Entitled, admissions, ask, asked, entitled, rooms};
 use crate::entry::{PoolRef, entry, lines, pool_of};
@@ -10,8 +10,7 @@ use crate::fits;
 use crate::known::KnownHead;
 use crate::ledger::Ledger;
 use crate::picture::{JobView, Picture};
-use crate::place::{demand, route_missing};
-use crate::refused::refused;
+use crate::refused::{Unbound, refused, unbound_reason};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
@@ -58,7 +57,7 @@ pub struct GroupPlan {
     pub instances: u64,
     /// How many could be active now.
     pub could_start: u64,
-    /// The clusters that it would go to, the home first.
+    /// The clusters where they would begin.
     pub clusters: Vec<ClusterShare>,
     /// The clusters that it cannot go to.
     pub dropped: Vec<Dropped>,
@@ -75,7 +74,7 @@ pub struct ClusterShare {
     pub cluster: ClusterId,
     /// Its name.
     pub name: String,
-    /// Instances assigned to it.
+    /// Instances that would begin there; of a daemon all that belong there.
     pub instances: u64,
 }
 
@@ -103,20 +102,19 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     job.head = Some(imagined(spec));
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
-    let pool_known = picture.hierarchy.leaf(&spec.pool).is_some();
-    let mut clusters = Candidates::new(picture, |c, on| picture.ledger.use_on(c, on).spoken_for);
+    if spec.kind == JobKind::Daemon && picture.hierarchy.leaf(&spec.pool).is_some() {
+        daemons::assign_planned(picture, &mut job, spec);
+        job.durable = job.decided.clone();
+    }
+    let router = Router::new(picture).with(id, &job);
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
-        .map(|g| drops(&demand(id, spec, g), clusters.of(clusters.asker(spec, g))))
+        .map(|g| {
+            let candidates = router.candidates();
+            drops(&demand(id, spec, g), candidates.of(candidates.asker(spec, g)))
+        })
         .collect();
-    if spec.kind == JobKind::Daemon && pool_known {
-        daemons::assign_planned(picture, &mut job, spec);
-    } else {
-        route_missing(picture, (id, &mut job), pool_known, &mut clusters);
-    }
-    job.durable = job.decided.clone();
-
     let ledger = picture
         .ledger
         .with(id, entry(picture, picture.ledger.basis(), id, &job));
@@ -130,15 +128,14 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         if turn.job == id {
             mine(turn)
         } else {
-            ask(picture, turn)
+            ask(picture, router.candidates().limits(), turn)
         }
     };
-    // What is still on its way to a cluster, or not long waiting for one, is on its way for a plan, too.
     let (admitted, _) = admissions(
         (picture, &ledger, &picture.division.holds),
         &entitled,
         &mut rooms,
-        ask,
+        (ask, &router),
         |_| true,
     );
     let groups = spec.groups.iter().zip(dropped);
@@ -146,7 +143,8 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         pool: pool_plan(picture, spec, &ledger, &entitled),
         groups: groups
             .map(|(group, dropped)| {
-                group_plan((picture, &rooms), (id, &job), (spec, group), dropped, &admitted)
+                let known = (picture, &rooms, &router);
+                group_plan(known, (id, &job), (spec, group), dropped, &admitted)
             })
             .collect(),
     }
@@ -209,15 +207,26 @@ fn pool_plan(picture: &Picture, spec: &JobSpec, ledger: &Ledger, entitled: &Enti
 }
 
 fn group_plan(
-    (picture, rooms): (&Picture, &Rooms),
+    (picture, rooms, router): (&Picture, &Rooms, &Router<'_>),
     (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     dropped: Vec<Dropped>,
     admitted: &[Admission],
 ) -> GroupPlan {
+    let mine = admitted.iter().find(|a| a.job == id && a.group == group.name);
+    let bound = mine
+        .into_iter()
+        .flat_map(|a| a.more.iter().map(|(c, _, n)| (c, *n)));
+    let chosen = mine.into_iter().flat_map(|a| a.bind.iter().map(|(c, n)| (c, *n)));
     let mut counts: BTreeMap<ClusterId, u64> = BTreeMap::new();
+    for (cluster, n) in bound.chain(chosen) {
+        *counts.entry(cluster.clone()).or_default() += n;
+    }
+    let could_start: u64 = counts.values().sum();
+    // A daemon's instances belong to hosts, whether they may begin or not.
     for r in job.durable.ranges(&group.name) {
-        *counts.entry(r.cluster.clone()).or_default() += r.range.count();
+        let count = counts.entry(r.cluster.clone()).or_default();
+        *count = (*count).max(r.range.count());
     }
     let clusters = counts.into_iter().map(|(cluster, instances)| {
         let row = picture.clusters.get(&cluster).and_then(|c| c.row.as_ref());
@@ -227,12 +236,10 @@ fn group_plan(
             instances,
         }
     });
-    let mine = admitted.iter().find(|a| a.job == id && a.group == group.name);
-    let more = mine.map(|a| a.more.as_slice()).unwrap_or_default();
-    let could_start: u64 = more.iter().map(|(_, _, n)| *n).sum();
     // As if what is admitted were granted.
     let mut lines = lines(picture, id, job);
     for line in lines.iter_mut().filter(|l| l.key.group == group.name) {
+        let more = mine.map(|a| a.more.as_slice()).unwrap_or_default();
         let got = more
             .iter()
             .find(|(c, g, _)| *c == line.key.cluster && *g == line.key.generation);
@@ -240,11 +247,23 @@ fn group_plan(
     }
     let refused = refused(picture, rooms, job, (spec, group), &lines);
     let mut waiting: Vec<(Reason, u64)> = refused.into_iter().map(|r| (r.reason, r.count)).collect();
-    let unrouted = job.unrouted.get(&group.name);
-    waiting.extend(unrouted.map(|reason| (reason.clone(), u64::from(group.instances))));
+    let told: u64 = waiting.iter().map(|(_, n)| *n).sum();
+    let instances = u64::from(group.instances);
+    let unbound = instances.saturating_sub(could_start).saturating_sub(told);
+    if unbound > 0 {
+        let begins = mine.map_or(0, |a| a.bind.iter().map(|(_, n)| *n).sum());
+        let nowhere = Unbound {
+            of: GroupOf { id, spec, group },
+            job,
+            lines: &lines,
+            begins,
+        };
+        let (reason, _) = unbound_reason(router, rooms, &nowhere);
+        waiting.push((reason, unbound));
+    }
     GroupPlan {
         group: group.name.clone(),
-        instances: u64::from(group.instances),
+        instances,
         could_start,
         clusters: clusters.collect(),
         dropped,

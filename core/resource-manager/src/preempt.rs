@@ -2,8 +2,8 @@
 //! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
 //! Pure: the same picture gives the same claims.
 
+use crate::bind::Router;
 use crate::division::{Entitled, ask};
-use crate::elsewhere::Move;
 use crate::holders::{Holders, holders};
 use crate::losers::{Lacking, Losers, Offered};
 use crate::picture::Picture;
@@ -11,7 +11,7 @@ use crate::starved::starved;
 use crate::unplaced::{Homeless, unplaced};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{ClusterId, GroupName, JobId, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
 use std::collections::BTreeMap;
@@ -20,6 +20,9 @@ use std::collections::BTreeMap;
 pub(crate) const COUNT: u64 = 64;
 /// Most groups that are looked at at once.
 pub(crate) const LOOKS: usize = 64;
+
+/// The generation of what is bound nowhere: it has one when it is bound.
+pub(crate) const UNBOUND: Generation = Generation(0);
 
 /// How preemption goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +51,6 @@ pub(crate) struct Made {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remedy {
     pub(crate) claims: Vec<Made>,
-    pub(crate) moves: Vec<Move>,
     /// Groups for which nobody may lose anything anywhere: others have their turn.
     pub(crate) in_vain: Vec<(JobId, GroupName)>,
     /// Who has the clusters where they wait.
@@ -76,6 +78,7 @@ pub(crate) fn remedy(
         picture,
         first,
         rooms: picture.division.rooms.clone(),
+        router: Router::of_last(picture),
         losers: Losers::new(picture, first),
         budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
         rules,
@@ -84,19 +87,15 @@ pub(crate) fn remedy(
     let mut out = Remedy::default();
     let mut in_vain = Vec::new();
     for turn in starved {
-        let Some(request) = ask(picture, turn) else {
+        let Some(request) = ask(picture, picture.division.candidates.limits(), turn) else {
             continue;
         };
         match offer.claim_beside_hold(turn, &request, &mut name) {
             Claimed::Made(claims) => out.claims.extend(claims),
-            Claimed::NobodyElse => in_vain.push(request),
-            Claimed::NobodyLoses => {
-                let lately = picture.claims.moved_lately(&request, now);
-                match (!lately).then(|| offer.elsewhere(&request)).flatten() {
-                    Some(going) => out.moves.push(going),
-                    None => in_vain.push(request),
-                }
-            }
+            Claimed::NobodyLoses => in_vain.push(Request {
+                slices: offer.places(&request),
+                ..request
+            }),
             Claimed::NotNow => {}
         }
     }
@@ -125,16 +124,15 @@ pub(crate) enum Claimed {
     Made(Vec<Made>),
     /// There is room by now, or a limit is reached: later.
     NotNow,
-    /// Nobody may lose anything where it waits.
+    /// Nobody may lose anything where it could run.
     NobodyLoses,
-    /// Nobody may lose anything anywhere.
-    NobodyElse,
 }
 
 pub(crate) struct Offer<'a> {
     pub(crate) picture: &'a Picture,
     pub(crate) first: &'a Entitled,
     pub(crate) rooms: Rooms,
+    pub(crate) router: Router<'a>,
     pub(crate) losers: Losers<'a>,
     pub(crate) budget: u64,
     pub(crate) rules: &'a Preemption,
@@ -142,6 +140,22 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// Where capacity may be made for a request: where something of it is bound, then all clusters that could take the rest.
+    pub(crate) fn places(&self, request: &Request) -> Vec<SliceRequest> {
+        let mut out = request.slices.clone();
+        if request.unbound > 0 {
+            let all = self.router.all_places(request).into_iter();
+            let others: Vec<ClusterId> = all.filter(|c| out.iter().all(|s| s.cluster != *c)).collect();
+            out.extend(others.into_iter().map(|cluster| SliceRequest {
+                cluster,
+                generation: UNBOUND,
+                allocated: 0,
+                more: request.unbound,
+            }));
+        }
+        out
+    }
+
     /// A claim for who may have room kept for him already: to himself that is room that he has not got.
     fn claim_beside_hold(
         &mut self,
@@ -169,9 +183,10 @@ impl Offer<'_> {
     fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
         let reach = self.reach(request);
         let mut out = Claimed::NobodyLoses;
-        for slice in &request.slices {
+        for slice in &self.places(request) {
             if !self.may_claim_at(&slice.cluster) {
-                return Claimed::NotNow;
+                out = Claimed::NotNow;
+                continue;
             }
             if !self.takes(&slice.cluster) {
                 continue;
@@ -318,8 +333,8 @@ fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> 
     }
     let members = request.gang.iter().map(|m| ClaimPart {
         group: m.group.clone(),
-        generation: m.generation,
-        count: m.more,
+        generation: if m.unbound > 0 { UNBOUND } else { m.generation },
+        count: m.more.saturating_add(m.unbound),
     });
     members.collect()
 }

@@ -58,6 +58,7 @@ impl ResourceManager {
                     refused(Some(assignment.job), why.clone(), out);
                 }
                 job.decided = Arc::clone(&job.durable);
+                job.forget_grants();
                 job.refused = Some(Box::new(RefusedAssignment {
                     head: job.newest_version(),
                     why,

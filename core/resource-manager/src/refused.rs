@@ -1,12 +1,13 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
-use crate::entry::{Line, PoolRef, pool_of, terms_in, unit_of};
+use crate::bind::{GroupOf, Router};
+use crate::entry::{Line, PoolRef, pool_of, request, terms_in, unit_of};
 use crate::fits;
 use crate::gangs;
 use crate::picture::{JobView, Picture, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{JobId, Reason, ReasonCode};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
 use echelon_core_pools::Rooms;
 
 /// Instances of a slice that could start and are not admitted, and why.
@@ -31,14 +32,18 @@ pub(crate) fn refused(
     let room = u64::from(group.most_active()).saturating_sub(allocated);
     // A gang is refused as a whole.
     let unit = if spec.gang.is_some() {
-        gangs::unit(&picture.host_pools, spec, &gangs::members(all))
+        gangs::unit(
+            &picture.host_pools,
+            spec,
+            &gangs::members(picture, job, spec, all),
+        )
     } else {
         unit_of(picture, group)
     };
     let refused = lines.flat_map(|line| {
         let count = line.count.startable().saturating_sub(line.allocated);
         let reason = || {
-            if let Some(barred) = barred(picture, job, &line.key) {
+            if let Some(barred) = barred(picture, &line.key) {
                 return Some(barred);
             }
             if room == 0 {
@@ -94,7 +99,7 @@ fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
 }
 
 /// Why a slice gets no more whatever room there is.
-fn barred(picture: &Picture, job: &JobView, key: &SliceKey) -> Option<Reason> {
+fn barred(picture: &Picture, key: &SliceKey) -> Option<Reason> {
     let cluster = picture.clusters.get(&key.cluster)?;
     if !cluster.takes_grants() {
         return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));
@@ -103,5 +108,81 @@ fn barred(picture: &Picture, job: &JobView, key: &SliceKey) -> Option<Reason> {
         let reason = Reason::new(ReasonCode::ClusterCordoned);
         return Some(reason.at(format!("{}: {}", key.cluster, cluster.wish().word())));
     }
-    job.held_back.get(key).map(|(_, reason)| reason.clone())
+    None
+}
+
+/// Instances of a group that are bound nowhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unbound<'a> {
+    pub(crate) of: GroupOf<'a>,
+    pub(crate) job: &'a JobView,
+    /// The lines of the whole job.
+    pub(crate) lines: &'a [Line],
+    /// How many instances of the group are about to begin and are not among the lines.
+    pub(crate) begins: u64,
+}
+
+/// Why instances that are bound nowhere stay so. Where that is for want of capacity, it is what one of their clusters says: the
+/// first with capacity, else the first that the job prefers.
+pub(crate) fn unbound_reason(
+    router: &Router<'_>,
+    rooms: &Rooms,
+    unbound: &Unbound<'_>,
+) -> (Reason, Option<ClusterId>) {
+    let Unbound {
+        of,
+        job,
+        lines,
+        begins,
+    } = *unbound;
+    let GroupOf { id, spec, group } = of;
+    let picture = router.picture();
+    if let Some(reason) = &picture.awaiting {
+        return (reason.clone(), None);
+    }
+    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        return (Reason::new(ReasonCode::PoolNotFound).at(&spec.pool), None);
+    };
+    let of_group = lines.iter().filter(|l| l.key.group == group.name);
+    let allocated = of_group.map(|l| l.allocated).fold(begins, u64::saturating_add);
+    if allocated >= u64::from(group.most_active()) {
+        return (Reason::new(ReasonCode::MaxRunning), None);
+    }
+    if let Some(reason) = router.refusal(id, spec, group) {
+        return (reason, None);
+    }
+    if let Some(never) = fits::fits_nowhere(picture, spec, group) {
+        return (never, None);
+    }
+    let request = if spec.gang.is_some() {
+        gangs::request(picture, (id, job), spec, lines)
+    } else {
+        request(picture, (id, job), (spec, group), lines)
+    };
+    let Some(request) = request else {
+        // A daemon's hosts are still to be counted; something of a gang is to leave first.
+        let moves = spec.gang.is_some() && !lines.is_empty();
+        let code = if moves {
+            ReasonCode::Moved
+        } else {
+            ReasonCode::Accepted
+        };
+        return (Reason::new(code), None);
+    };
+    let bound = request.slices.iter().map(|s| s.cluster.clone());
+    let places: Vec<ClusterId> = bound.chain(router.all_places(&request)).collect();
+    let side = request.terms.side;
+    let fits = |c: &&ClusterId| request.unit.shape.fits(rooms.cluster(c, side, request.unit));
+    let Some(place) = places.iter().find(fits).or_else(|| places.first()) else {
+        // Each cluster that could take it had no host for it a short while ago.
+        let reason = Reason::new(ReasonCode::HostResources);
+        return (
+            reason.at("no cluster found a host a short while ago; it is tried again"),
+            None,
+        );
+    };
+    match rooms.refusal(pool, request.terms, request.unit, place) {
+        Some(refusal) => (of_gang(picture, id, refusal), Some(place.clone())),
+        None => (Reason::new(ReasonCode::Accepted), None),
+    }
 }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most groups of which it is noted since when they are starved; all behind them are as long as their line.
 const NOTED: usize = 4 * LOOKS;
-/// How long somebody is remembered who is not starved at the moment: between two clusters he waits nowhere, and where a leader or shard
-/// is new, nothing is known of him for a while.
+/// How long a job is remembered that is not starved at the moment: where a leader or shard is new, nothing is known of it for
+/// a while.
 const REMEMBERED: Span = Span::seconds(10);
 
 /// Since when jobs are starved.
@@ -58,7 +58,7 @@ pub(crate) fn note(picture: &mut Picture, now: Timestamp) -> BTreeSet<JobId> {
     }
     starved.0.retain(|job, since| {
         let seen = *since.seen.get_or_insert(now);
-        let stays = now.since(seen) < REMEMBERED || picture.ledger.is_on_its_way(*job);
+        let stays = now.since(seen) < REMEMBERED;
         if !stays {
             changed.insert(*job);
         }

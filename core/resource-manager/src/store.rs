@@ -12,7 +12,7 @@ use echelon_core_model::directive::Order;
 use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Stamp, Write};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most bytes of assignments in one batch, of the 1 MiB that it may have.
@@ -90,9 +90,8 @@ impl ResourceManager {
         for row in batch.put {
             let id = row.job;
             if let Some(job) = self.picture.jobs.get_mut(&id) {
-                let slices: BTreeSet<_> = crate::picture::slices_of(&row).into_keys().collect();
-                job.grants.retain(|key, _| slices.contains(key));
                 job.durable = row;
+                job.forget_grants();
                 job.refused = None;
                 self.dirty.insert(id);
             }
@@ -135,8 +134,8 @@ impl ResourceManager {
                 job.spec = None;
                 job.spec_version = 0;
                 job.grants.clear();
-                job.unrouted.clear();
-                job.stuck.clear();
+                job.avoid.clear();
+                job.idle.clear();
             }
             // Without its rollout it has no more instances than are asked for: its spec is read as it stands.
             let over = row.rollout.as_ref().is_some_and(|r| r.state.is_over());

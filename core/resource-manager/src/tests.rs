@@ -24,6 +24,7 @@ mod preemption;
 mod quota;
 mod refusals;
 mod restarts;
+mod returns;
 mod rollouts;
 mod rules;
 mod sampled;

@@ -85,6 +85,9 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
             allocated: 0,
             more: n,
         }],
+        unbound: 0,
+        have: Vec::new(),
+        avoid: Vec::new(),
         gang,
     };
     if spec.gang.is_none() {
@@ -114,6 +117,7 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         group: line.key.group.clone(),
         generation: line.key.generation,
         more: *n,
+        unbound: 0,
     };
     let members: Vec<Member> = lines
         .iter()
@@ -184,7 +188,7 @@ impl Offer<'_> {
             }
             match self.claim_on_hosts(&request, own, name) {
                 Claimed::Made(claims) => made.extend(claims),
-                Claimed::NobodyLoses | Claimed::NobodyElse => in_vain.push(key),
+                Claimed::NobodyLoses => in_vain.push(key),
                 Claimed::NotNow => {}
             }
         }

@@ -2,10 +2,12 @@
 //! since when it holds; beside them, the active ones whose replacement waits for an operator, or finds no host.
 
 use crate::after;
+use crate::bind::{GroupOf, Router};
 use crate::entry::{Line, lines};
 use crate::known::KnownWaiting;
+use crate::moves::missing;
 use crate::picture::{JobView, Picture, SliceCount, SliceKey};
-use crate::refused::{Refused, refused};
+use crate::refused::{Refused, Unbound, refused, unbound_reason};
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::reason::Layer;
@@ -86,11 +88,11 @@ fn of_group(
         left: u64::from(group.instances),
         out: Vec::new(),
     };
+    let all = lines;
     let refused = refused(picture, &picture.division.rooms, job, (spec, group), lines);
     let lines = lines.iter().filter(|l| l.key.group == group.name);
     let counts: Vec<(&SliceKey, SliceCount)> = lines.map(|l| (&l.key, l.count)).collect();
     let begun = |c: &SliceCount| c.active.saturating_add(c.ended);
-    let assigned: u64 = counts.iter().map(|(_, c)| c.assigned).sum();
     out.left = out
         .left
         .saturating_sub(counts.iter().map(|(_, c)| begun(c)).sum());
@@ -99,10 +101,22 @@ fn of_group(
         let refused = refused.iter().find(|r| r.key == **key);
         of_slice(picture, (id, job), (key, waits, refused), now, &mut out);
     }
-    let unassigned = u64::from(group.instances).saturating_sub(assigned);
-    let unrouted = job.unrouted.get(&group.name).cloned();
-    let reason = unrouted.unwrap_or_else(|| Reason::new(ReasonCode::Accepted));
-    out.add(None, reason, unassigned, now);
+    let unbound = missing(job, &group.name);
+    if unbound > 0 {
+        let nowhere = Unbound {
+            of: GroupOf { id, spec, group },
+            job,
+            lines: all,
+            begins: 0,
+        };
+        let router = Router::of_last(picture);
+        let (reason, place) = unbound_reason(&router, &picture.division.rooms, &nowhere);
+        let reason = place.map_or_else(
+            || reason.clone(),
+            |place| held(picture, id, (&group.name, &place), reason.clone()),
+        );
+        out.add(None, reason, unbound, now);
+    }
     // Numbers on their way from one place to another are nowhere at the moment.
     out.add(None, Reason::new(ReasonCode::Moved), out.left, now);
     out.out
@@ -118,7 +132,17 @@ fn of_slice(
     let cluster = Some(&key.cluster);
     let n = refused.map_or(0, |r| r.count).min(waits);
     if let Some(refused) = refused {
-        out.add(cluster, told(picture, id, refused), n, now);
+        // For quota or capacity it waits like what is bound nowhere.
+        let is_of_cluster = matches!(
+            refused.reason.code,
+            ReasonCode::ClusterSilent | ReasonCode::ClusterCordoned
+        );
+        out.add(
+            cluster.filter(|_| is_of_cluster),
+            told(picture, id, refused),
+            n,
+            now,
+        );
     }
     let mut at_shard = waits - n;
     let report = picture.report(id, key);
@@ -166,10 +190,15 @@ fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Re
     }
 }
 
-/// Why a slice gets no more, with who has its cluster where the group waits there in vain.
+/// Why a slice gets no more.
 fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
-    let reason = refused.reason.clone();
-    match picture.claims.holders(id, &refused.key) {
+    let key = &refused.key;
+    held(picture, id, (&key.group, &key.cluster), refused.reason.clone())
+}
+
+/// A reason with the pools that have the cluster, where a group waits for it in vain.
+fn held(picture: &Picture, id: JobId, (group, cluster): (&GroupName, &ClusterId), reason: Reason) -> Reason {
+    match picture.claims.holders(id, group, cluster) {
         Some(holders) if reason.code == ReasonCode::NoClusterCapacity => Reason {
             code: ReasonCode::PoolClusterHeld,
             ..reason.at(holders)

@@ -190,20 +190,20 @@ pub(crate) mod tests {
             &any,
             one,
             wish(Wish::Cordoned),
-            Some("the chosen cluster takes no new work (cordoned)"),
+            Some("the cluster takes no new work (cordoned)"),
         );
         check(
             &any,
             one,
             wish(Wish::Draining),
-            Some("the chosen cluster takes no new work (draining)"),
+            Some("the cluster takes no new work (draining)"),
         );
         let contact = |contact| Candidate {
             contact,
             ..candidate("a")
         };
         for silent in [Contact::Joining, Contact::Silent, Contact::Unreachable] {
-            let text = format!("the chosen cluster has not reported ({silent})");
+            let text = format!("the cluster has not reported ({silent})");
             check(&any, one, contact(silent), Some(&text));
         }
         check(

@@ -1,5 +1,5 @@
-//! On which cluster: filters with typed reasons, homes by consistent hashing, monotone splits, and where waiting or leaving
-//! work may go. Pure functions; never counts quota. Called by `core/resource-manager`.
+//! On which cluster: filters with typed reasons, homes by consistent hashing and monotone splits, within the capacity that
+//! clusters have. Pure functions that know no quota: admission asks them. Called by `core/resource-manager`.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -15,6 +15,6 @@ pub mod whole;
 
 pub use filter::{Candidate, Demand, Dropped, filter};
 pub use home::Homes;
-pub use route::{Routed, Share, place_elsewhere, route};
+pub use route::{Routed, Share, route};
 pub use split::{add_evenly, add_in_order};
 pub use whole::{Part, Whole, route_whole};

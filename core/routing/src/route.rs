@@ -1,4 +1,4 @@
-//! Where new instances of a group go, and where waiting or leaving ones may go instead. Running work is never moved by this.
+//! Which clusters get instances that are bound nowhere, or that are to leave the cluster where they run.
 
 use crate::filter::{Candidate, Demand, Dropped, filter, nobody};
 use crate::home::Homes;
@@ -16,27 +16,30 @@ pub struct Share {
     pub count: u64,
 }
 
-/// Where a group goes.
+/// Where instances of a group go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Routed {
-    /// Parts, the home first; together what was asked, or nothing. Clusters that get none are left out.
+    /// Counts by cluster, the home first; together what was asked, or as many as have capacity. Clusters that get none are
+    /// left out.
     pub shares: Vec<Share>,
     /// Clusters that cannot take it.
     pub dropped: Vec<Dropped>,
-    /// Why nothing was placed.
+    /// Why no cluster can take it at all.
     pub refused: Option<Reason>,
 }
 
-/// Divides `n` more instances of a group that `have` some on clusters already. `homes` is the ring of all clusters.
+/// Divides at most `n` more instances of a group, which has `have` already, over the clusters that have capacity for them:
+/// never over one of `avoid`. `homes` is the ring of all clusters.
 pub fn route(
     demand: &Demand<'_>,
     n: u64,
     have: &BTreeMap<ClusterId, u64>,
+    avoid: &[ClusterId],
     clusters: &[Candidate],
     homes: &Homes,
 ) -> Routed {
-    let (passed, dropped) = filter(demand, clusters);
+    let (mut passed, dropped) = filter(demand, clusters);
     if passed.is_empty() {
         return Routed {
             refused: Some(nobody(&dropped)),
@@ -44,6 +47,7 @@ pub fn route(
             dropped,
         };
     }
+    passed.retain(|c| !avoid.contains(&c.id));
     let ordered = in_order(demand.job, &passed, homes);
     let places: Vec<Place> = ordered
         .iter()
@@ -61,29 +65,6 @@ pub fn route(
         dropped,
         refused: None,
     }
-}
-
-/// Where up to `n` instances that `from` cannot run, or that are to leave it, may go: only as many as there is room for. `homes` is the
-/// ring of all clusters.
-#[must_use]
-pub fn place_elsewhere(
-    demand: &Demand<'_>,
-    n: u64,
-    from: &[ClusterId],
-    clusters: &[Candidate],
-    homes: &Homes,
-) -> Vec<Share> {
-    let (mut passed, _) = filter(demand, clusters);
-    passed.retain(|c| !from.contains(&c.id) && demand.shape.count_in(c.room) > 0);
-    let ordered = in_order(demand.job, &passed, homes);
-    let mut left = n;
-    let split = ordered.iter().map(|c| {
-        let take = demand.shape.count_in(c.room).min(left);
-        left -= take;
-        take
-    });
-    let split: Vec<u64> = split.collect();
-    shares(&ordered, split)
 }
 
 /// In the order in which a job prefers them. Of a ring those that did not pass are left out: without them it would be in the same order.
@@ -147,6 +128,7 @@ mod tests {
                 &demand(choice, shape(1, 1)),
                 n,
                 &BTreeMap::new(),
+                &[],
                 clusters,
                 &ring(clusters),
             )
@@ -162,11 +144,8 @@ mod tests {
         assert_eq!(routed(&any, 8, &clusters), BTreeMap::from([(home.clone(), 8)]));
         let moved_on = routed(&any, 11, &clusters);
         assert_eq!((moved_on[&home], moved_on.len()), (8, 2));
-        assert_eq!(
-            routed(&any, 20, &clusters)[&home],
-            12,
-            "what has room nowhere waits at home"
-        );
+        let full = routed(&any, 20, &clusters);
+        assert_eq!(full.values().sum::<u64>(), 16, "the others stay bound nowhere");
     }
 
     #[test]
@@ -181,6 +160,7 @@ mod tests {
             &demand(&even(), shape(1, 1)),
             4,
             &have,
+            &[],
             &clusters,
             &ring(&clusters),
         );
@@ -197,30 +177,27 @@ mod tests {
             &demand(&even(), shape(1, 1)),
             3,
             &BTreeMap::new(),
+            &[],
             &clusters,
             &ring(&clusters),
         );
         assert_eq!(out.shares, []);
         assert_eq!(
             out.refused.unwrap().to_string(),
-            "the chosen cluster takes no new work (a: cordoned)"
+            "the cluster takes no new work (a: cordoned)"
         );
     }
 
     #[test]
-    fn elsewhere_takes_only_what_has_room_and_never_goes_back() {
+    fn an_avoided_cluster_gets_nothing_although_it_has_capacity() {
         let clusters = [with_room("a", 8), with_room("b", 2), with_room("c", 0)];
-        let any = ClusterChoice::default();
-        let from = [ClusterId::new("id-a")];
-        let out = place_elsewhere(&demand(&any, shape(1, 1)), 5, &from, &clusters, &ring(&clusters));
-        assert_eq!(counts(&out), map(&[("b", 2)]));
-        let nothing = place_elsewhere(
-            &demand(&any, Resources::ZERO),
-            5,
-            &from,
-            &clusters[..1],
-            &ring(&clusters),
-        );
-        assert_eq!(nothing, []);
+        let (any, none) = (ClusterChoice::default(), BTreeMap::new());
+        let avoid = [ClusterId::new("id-a")];
+        let place = |shape, clusters: &[Candidate]| {
+            route(&demand(&any, shape), 5, &none, &avoid, clusters, &ring(clusters))
+        };
+        assert_eq!(counts(&place(shape(1, 1), &clusters).shares), map(&[("b", 2)]));
+        let only = place(Resources::ZERO, &clusters[..1]);
+        assert_eq!((only.shares, only.refused), (Vec::new(), None));
     }
 }

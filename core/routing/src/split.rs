@@ -1,5 +1,5 @@
-//! Dividing a number of instances over clusters. Both ways are monotone: one more instance never takes one from any cluster,
-//! and the same input gives the same split.
+//! Dividing instances over clusters within the capacity that these have. Both ways are monotone: one more instance never
+//! takes one from any cluster, and the same input gives the same split.
 
 /// A cluster's part before and after: what it has, and how many more it has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,45 +10,24 @@ pub struct Place {
     pub room: u64,
 }
 
-/// Adds `n` instances to the first place as far as there is room, then to the next; what has room nowhere goes to the first.
+/// Adds at most `n` instances: to the first place as far as it has capacity, then to the next.
 #[must_use]
 pub fn add_in_order(places: &[Place], n: u64) -> Vec<u64> {
     let mut left = n;
-    let mut out: Vec<u64> = places
-        .iter()
-        .map(|p| {
-            let take = p.room.min(left);
-            left -= take;
-            take
-        })
-        .collect();
-    if let Some(first) = out.first_mut() {
-        *first = first.saturating_add(left);
-    }
-    out
+    let take = places.iter().map(|p| {
+        let take = p.room.min(left);
+        left -= take;
+        take
+    });
+    take.collect()
 }
 
-/// Adds `n` instances one at a time, each to the place that has the least and has room, the first of equals; what has room
-/// nowhere is added as if there was room everywhere.
+/// Adds at most `n` instances one at a time, each to the place that has the fewest and has capacity, the first of equals.
+///
+/// Raises the lowest places together, a step at a time. A step ends when a place is full, when the next higher one is
+/// reached, or when nothing is left: `O(places^2)` steps, however many instances.
 #[must_use]
 pub fn add_evenly(places: &[Place], n: u64) -> Vec<u64> {
-    let bounded = level(places, n);
-    let given: u64 = bounded.iter().sum();
-    let rest: Vec<Place> = places
-        .iter()
-        .zip(&bounded)
-        .map(|(p, more)| Place {
-            have: p.have.saturating_add(*more),
-            room: u64::MAX,
-        })
-        .collect();
-    let more = level(&rest, n.saturating_sub(given));
-    bounded.iter().zip(more).map(|(a, b)| a + b).collect()
-}
-
-/// Raises the lowest places together, a step at a time: each step ends when one is full, when the next higher one is reached,
-/// or when nothing is left. `O(places^2)` steps, however many instances.
-fn level(places: &[Place], n: u64) -> Vec<u64> {
     let mut left = n;
     let mut out = vec![0u64; places.len()];
     while left > 0 {
@@ -93,11 +72,11 @@ mod tests {
     fn one_at_a_time(places: &[Place], n: u64) -> Vec<u64> {
         let mut out = vec![0u64; places.len()];
         for _ in 0..n {
-            let with_room = (0..places.len()).filter(|i| out[*i] < places[*i].room);
-            let best = with_room
-                .min_by_key(|i| places[*i].have + out[*i])
-                .or_else(|| (0..places.len()).min_by_key(|i| places[*i].have + out[*i]));
-            out[best.unwrap()] += 1;
+            let with_capacity = (0..places.len()).filter(|i| out[*i] < places[*i].room);
+            let Some(best) = with_capacity.min_by_key(|i| places[*i].have + out[*i]) else {
+                break;
+            };
+            out[best] += 1;
         }
         out
     }
@@ -112,7 +91,8 @@ mod tests {
         fn one_more_takes_none_away(places in places(), n in 0u64..60) {
             for split in [add_evenly, add_in_order] {
                 let (less, more) = (split(&places, n), split(&places, n + 1));
-                prop_assert_eq!(less.iter().sum::<u64>(), n);
+                let capacity: u64 = places.iter().map(|p| p.room).sum();
+                prop_assert_eq!(less.iter().sum::<u64>(), n.min(capacity));
                 prop_assert!(less.iter().zip(&more).all(|(a, b)| a <= b));
             }
         }
@@ -127,7 +107,10 @@ mod tests {
 
     #[test]
     fn ten_million_are_split_at_once() {
-        let place = Place { have: 0, room: 3 };
+        let place = Place {
+            have: 0,
+            room: 5_000_000,
+        };
         assert_eq!(
             add_evenly(&[place, place, place], 10_000_000),
             [3_333_334, 3_333_333, 3_333_333]

@@ -6,7 +6,7 @@ use crate::event::{Effect, LinkId};
 use crate::group::Group;
 use crate::waiting::Hindrance;
 use crate::{Phase, Shard};
-use echelon_core_model::directive::{Capacity, Report, ReportPart, SliceReport};
+use echelon_core_model::directive::{Capacity, RETURNABLE, Report, ReportPart, SliceReport};
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{Generation, InstanceNumber, JobId, RangeSet, ReasonCode, RunState, Timestamp};
@@ -237,6 +237,24 @@ impl Group {
         bound.sum()
     }
 
+    /// Held numbers that a mark by count can get back: the highest.
+    fn returnable(&self, g: Generation, held: &RangeSet) -> RangeSet {
+        let startable = self.startable.get(&g).map(|set| set.intersect(held));
+        let startable = startable.unwrap_or_default();
+        let mut out = RangeSet::new();
+        for range in startable.ranges().iter().rev() {
+            let one: RangeSet = std::iter::once(*range).collect();
+            let free = one.minus(&self.with_volume(*range));
+            for range in free.ranges().iter().rev() {
+                if out.ranges().len() >= RETURNABLE {
+                    return out;
+                }
+                out.insert(*range);
+            }
+        }
+        out
+    }
+
     /// Instances of the slice that are of the version wanted and available, and not for long enough.
     fn settling_at(&self, g: Generation) -> u64 {
         let revision = self.revision();
@@ -281,6 +299,11 @@ impl Group {
             grant_number: self.row.grants.get(&g).map_or(0, |grant| grant.number),
             released: self.row.released.get(&g).cloned().unwrap_or_default(),
             active: tally.active,
+            returnable: if wanted {
+                self.returnable(g, &held)
+            } else {
+                RangeSet::new()
+            },
             // Under a stop nothing of these will begin: they are stopped.
             unstarted: if wanted {
                 unstarted.saturating_sub(self.n_bound(g, &held))

@@ -98,9 +98,12 @@ fn last_of(set: &RangeSet) -> Option<u32> {
 /// The highest number of a group that any cluster has or ever had.
 fn last_assigned(assignment: &Assignment, group: &Group) -> Option<u32> {
     let present = assignment.ranges(group.name()).iter().map(|r| r.range.last);
-    let removed = assignment.removed.get(group.name());
-    let removed = removed.into_iter().flat_map(BTreeMap::values).filter_map(last_of);
-    present.chain(removed).max()
+    let released = assignment.released.get(group.name());
+    let released = released
+        .into_iter()
+        .flat_map(BTreeMap::values)
+        .filter_map(last_of);
+    present.chain(released).max()
 }
 
 impl Shard {

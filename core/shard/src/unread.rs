@@ -187,6 +187,7 @@ impl Group {
             held,
             active: live,
             unstarted: 0,
+            returnable: Default::default(),
             counts,
             succeeded: 0,
             failed: 0,

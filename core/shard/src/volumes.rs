@@ -10,6 +10,7 @@ use crate::journal::Lane;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::{Call, OperationStatus, Reserved, TaskVolume};
 use echelon_core_jobs::{News, Told, Whom};
+use echelon_core_model::Releasing;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::GroupSpec;
@@ -42,9 +43,7 @@ impl Group {
             .wish
             .as_ref()
             .is_some_and(|w| w.goal.desired != Desired::Running);
-        ends || self
-            .mark_of(n)
-            .is_some_and(|m| m.to.is_none() && m.count.is_none())
+        ends || self.mark_of(n).is_some_and(Releasing::ends_range)
     }
 }
 

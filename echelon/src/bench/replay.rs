@@ -193,11 +193,13 @@ fn of_all(figures: &Figures, of: fn(&PoolFigures) -> Option<u64>) -> Option<u64>
 }
 
 /// The columns of the table; all pools are counted together.
-const COLUMNS: [Column; 17] = [
+const COLUMNS: [Column; 20] = [
     ("jobs", |f| of_all(f, |p| Some(p.jobs))),
     ("starts", |f| Some(f.starts)),
+    ("first_mean_ms", |f| of_all(f, |p| p.first_mean_ms)),
     ("first_p50_ms", |f| of_all(f, |p| p.first_median_ms)),
     ("first_p99_ms", |f| of_all(f, |p| p.first_p99_ms)),
+    ("last_mean_ms", |f| of_all(f, |p| p.last_mean_ms)),
     ("last_p50_ms", |f| of_all(f, |p| p.last_median_ms)),
     ("last_p99_ms", |f| of_all(f, |p| p.last_p99_ms)),
     ("work_per_mille", work_per_mille),
@@ -209,6 +211,7 @@ const COLUMNS: [Column; 17] = [
     ("reports", |f| Some(f.reports)),
     ("messages", |f| Some(f.messages)),
     ("moves", |f| Some(f.moves)),
+    ("returns", |f| Some(f.returns)),
     ("peak_waiting", |f| Some(f.peak_waiting)),
     ("peak_held", |f| Some(f.peak_held)),
 ];

@@ -104,6 +104,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("ReadLogRequest.offset", STAMP),
     ("ReadLogRequest.tail_bytes", STAMP),
     ("ReadLogResponse.offset", STAMP),
+    ("ReleasedNumbers.cluster", INSTANCE),
     ("RoleState.epoch", NO_EPOCH),
     ("Rollout.number", COUNTER),
     ("RolloutProgress.number", COUNTER),
@@ -205,7 +206,6 @@ const BY_NAME: &[(&str, Range)] = &[
 /// Numbers of rows and streams that are keys or values of maps, by the map.
 const BY_MAP: &[(&str, Range)] = &[
     ("Assignment.holders", COUNTER),
-    ("RemovedNumbers.by_generation", COUNTER),
     ("SliceRow.added", WHOLE),
     ("SliceRow.grants", COUNTER),
     ("SliceRow.preempted", WHOLE),

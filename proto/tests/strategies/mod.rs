@@ -10,7 +10,7 @@ pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
 pub use role_state::role_state;
 
-use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
+use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
@@ -380,12 +380,14 @@ pub fn assigned() -> impl Strategy<Value = AssignedRange> {
 
 pub fn assignment() -> impl Strategy<Value = Assignment> {
     let groups = btree_map(group(), vec(assigned(), 0..3), 0..3);
-    let removed = btree_map(group(), btree_map(generation(), ranges(), 0..3), 0..3);
+    let holder = (generation(), proptest::option::of(cluster_id()));
+    let holder = holder.prop_map(|(generation, cluster)| LastHolder { generation, cluster });
+    let released = btree_map(group(), btree_map(holder, ranges(), 0..3), 0..3);
     let holders = btree_map(cluster_id(), generation(), 0..3);
-    (job(), groups, removed, holders).prop_map(|(job, groups, removed, holders)| Assignment {
+    (job(), groups, released, holders).prop_map(|(job, groups, released, holders)| Assignment {
         job,
         groups: groups.into_iter().collect(),
-        removed: removed.into_iter().collect(),
+        released: released.into_iter().collect(),
         holders: holders.into_iter().collect(),
     })
 }

@@ -56,11 +56,15 @@ pub struct Figures {
 pub struct PoolFigures {
     /// Its jobs.
     pub jobs: u64,
-    /// From submit to a job's first instance, the median.
+    /// From submit to a job's first instance, the mean.
+    pub first_mean_ms: Option<u64>,
+    /// The same, the median.
     pub first_median_ms: Option<u64>,
     /// The same, the wait that 99 of 100 jobs do not exceed.
     pub first_p99_ms: Option<u64>,
-    /// From submit to a job's last instance, the median.
+    /// From submit to a job's last instance, the mean.
+    pub last_mean_ms: Option<u64>,
+    /// The same, the median.
     pub last_median_ms: Option<u64>,
     /// The same, the wait that 99 of 100 jobs do not exceed.
     pub last_p99_ms: Option<u64>,
@@ -127,8 +131,10 @@ fn of_pool(pool: &PoolOutcome) -> PoolFigures {
     let amounts = amounts.filter(|(_, levels)| !levels.is_empty());
     PoolFigures {
         jobs: crate::counts::count(pool.first.jobs()),
+        first_mean_ms: pool.first.mean().map(|mean| mean.0),
         first_median_ms: ms(&pool.first, 50),
         first_p99_ms: ms(&pool.first, 99),
+        last_mean_ms: pool.last.mean().map(|mean| mean.0),
         last_median_ms: ms(&pool.last, 50),
         last_p99_ms: ms(&pool.last, 99),
         amounts: amounts

@@ -43,6 +43,19 @@ impl Waits {
         self.sorted.get(at).copied()
     }
 
+    /// The mean of all waits; `None` without jobs, or where one never came.
+    #[must_use]
+    pub fn mean(&self) -> Option<Span> {
+        let spans = self.sorted.iter().map(|wait| match wait {
+            Wait::For(span) => Some(u128::from(span.0)),
+            Wait::Never => None,
+        });
+        let sum: u128 = spans.sum::<Option<u128>>()?;
+        let jobs = u128::try_from(self.sorted.len()).unwrap_or(u128::MAX);
+        let mean = sum.checked_div(jobs)?;
+        Some(Span(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
     /// Jobs for which it did not come.
     #[must_use]
     pub fn never(&self) -> usize {

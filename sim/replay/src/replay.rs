@@ -23,9 +23,8 @@ use thiserror::Error;
 
 /// The trace's time 0: before it the resource manager begins to lead.
 const BEGIN: Span = Span::minutes(10);
-/// How long after the last thing that happened something may come of waiting: a spill after 15 s, what is
-/// granted again after twice that, and preemption for what has waited for 30 s, perhaps at another cluster
-/// before.
+/// How long after the last thing that happened something may come of waiting: a return after 15 s, another
+/// try at that cluster after twice that, and preemption for what has waited for 30 s.
 const SETTLED: Span = Span::seconds(121);
 /// The same where nothing waits: the cycles that store and order what has happened.
 const IDLE: Span = Span::seconds(2);

@@ -10,7 +10,8 @@ use crate::jobs::{kind, number};
 use crate::trace::Trace;
 use echelon_core_model::class::{ClassFit, MOST_A_CLUSTER};
 use echelon_core_model::directive::{
-    Capacity, ClassFits, Directive, NamedClasses, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, ClassFits, Directive, NamedClasses, Order, Part, RETURNABLE, Report, ReportPart, SliceOrder,
+    SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -378,6 +379,12 @@ impl<'a> Shard<'a> {
     }
 }
 
+/// The highest indexes, in as many ranges as a report names.
+fn returnable(waiting: &RangeSet) -> RangeSet {
+    let ranges = waiting.ranges().iter().rev();
+    ranges.take(RETURNABLE).copied().collect()
+}
+
 impl Slice {
     /// Ends everything; tells how many were active.
     fn stop(&mut self) -> u64 {
@@ -439,6 +446,7 @@ impl Slice {
             released: self.released.clone(),
             active: self.active,
             unstarted,
+            returnable: returnable(&self.held.minus(&self.begun)),
             counts,
             succeeded: self.succeeded,
             failed: 0,

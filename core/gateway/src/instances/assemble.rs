@@ -1,6 +1,5 @@
 //! Puts one instance together from the job's wish, its assignment and its holder's blocks.
 
-use super::numbers;
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
@@ -59,6 +58,16 @@ pub(super) struct Blocks {
     unseen: BTreeMap<ClusterId, RangeSet>,
 }
 
+/// The clusters that held indexes last which are assigned to none now, with those of a window.
+fn last_holders(assignment: &Assignment, group: &GroupName, window: &RangeSet) -> Vec<(ClusterId, RangeSet)> {
+    let released = assignment.released.get(group).into_iter().flatten();
+    let with_records = released.filter_map(|(holder, set)| Some((holder.cluster.clone()?, set)));
+    with_records
+        .map(|(cluster, set)| (cluster, set.intersect(window)))
+        .filter(|(_, inside)| !inside.is_empty())
+        .collect()
+}
+
 impl Blocks {
     /// Reads the blocks of every holder, and of former holders where the new one may not have taken over yet.
     pub(super) async fn read<F: Facts>(
@@ -77,6 +86,10 @@ impl Blocks {
                     wanted.entry(former.clone()).or_default().insert(*inside);
                 }
             }
+        }
+        for (cluster, inside) in last_holders(&scene.assignment, group, window) {
+            let set = wanted.entry(cluster).or_default();
+            *set = set.union(&inside);
         }
         let mut out = Self::default();
         for (cluster, numbers) in wanted {
@@ -126,6 +139,19 @@ impl Blocks {
     }
 
     /// The record that speaks for a number of a range; an error where it could not be read.
+    /// The record of an index that is assigned to no cluster, where its last holder has one.
+    fn last_record(
+        &self,
+        assignment: &Assignment,
+        group: &GroupName,
+        n: InstanceNumber,
+    ) -> Option<&InstanceRecord> {
+        let window: RangeSet = std::iter::once(n).collect();
+        let holders = last_holders(assignment, group, &window).into_iter();
+        let mut records = holders.filter_map(|(cluster, _)| self.records.get(&(cluster, n)));
+        records.next()
+    }
+
     fn record(&self, range: &AssignedRange, n: InstanceNumber) -> Result<Option<&InstanceRecord>, ClusterId> {
         let of = |cluster: &ClusterId| self.records.get(&(cluster.clone(), n));
         if self.is_unseen(&range.cluster, n) {
@@ -186,7 +212,11 @@ impl Scene {
             Desired::Deleted => 0,
             Desired::Running | Desired::Stopped => self.group(group).map_or(0, |g| g.instances),
         };
-        numbers::of(&self.assignment.assigned(group), wanted)
+        let withdrawn = self.spec.as_ref().map(|s| s.rules.withdrawn(group));
+        let assigned = self.assignment.assigned(group);
+        let missing = u64::from(wanted).saturating_sub(assigned.count());
+        let next = withdrawn.map(|withdrawn| self.assignment.unbound(group, &withdrawn, missing));
+        next.map_or_else(|| assigned.clone(), |next| assigned.union(&next))
     }
 
     pub(super) fn part(&self, cluster: &ClusterId) -> Part {
@@ -207,7 +237,7 @@ impl Scene {
         let range = self.assignment.ranges(group).iter().find(|r| r.range.contains(n));
         let cluster = range.map(|r| self.part(&r.cluster));
         let record = match range.map(|r| blocks.record(r, n)) {
-            None => None,
+            None => blocks.last_record(&self.assignment, group, n).cloned(),
             Some(Ok(record)) => record.cloned(),
             Some(Err(unseen)) => return self.unknown(group, n, cluster, &unseen),
         };
@@ -297,11 +327,18 @@ impl Scene {
             return (Reason::new(ReasonCode::ClusterSilent).at(&part.name), part.since);
         }
         // What the resource manager said last may be long ago.
-        if let Some((part, since)) = cluster.and_then(|p| Some((p, p.no_manager_since?))) {
-            return (
-                Reason::new(ReasonCode::NoResourceManager).at(&part.name),
-                Some(since),
-            );
+        let no_manager = Reason::new(ReasonCode::NoResourceManager);
+        let overtaken = match cluster {
+            Some(part) => part
+                .no_manager_since
+                .map(|since| (no_manager.at(&part.name), since)),
+            None => {
+                let since = self.federation.no_manager_since(self.now);
+                since.map(|since| (no_manager, since))
+            }
+        };
+        if let Some((reason, since)) = overtaken {
+            return (reason, Some(since));
         }
         let Some(progress) = &self.progress else {
             return (

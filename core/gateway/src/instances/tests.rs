@@ -1,13 +1,13 @@
 use super::*;
 use crate::error::Code;
 use crate::testing::{Memory, NOW, run};
-use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder};
 use echelon_core_model::cluster::{Contact, MassLoss};
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::{
-    ClusterId, Generation, HostId, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
+    ClusterId, Generation, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
 };
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
 use std::collections::BTreeMap;
@@ -221,6 +221,60 @@ fn silence_is_shown_with_its_age() {
             silent
         );
     }
+}
+
+#[test]
+fn what_waits_has_the_indexes_that_are_assigned_next() {
+    let mut case = Case::new(4);
+    let spec = case.store.specs.get_mut(&(JOB, 1)).unwrap();
+    let ended = std::iter::once(InstanceNumber(1)).collect();
+    spec.rules.withdrawn.insert(main_group(), ended);
+    let mut case = case.held((0, 0), "a", 1, None);
+    let listed = case.list(InstanceFilter::default(), 10, None).page.items;
+    let numbers: Vec<u32> = listed.iter().map(|v| v.number.0).collect();
+    assert_eq!(numbers, [0, 2, 3, 4]);
+}
+
+#[test]
+fn an_index_that_its_cluster_has_released_keeps_its_runs() {
+    let case = Case::new(2).record("a", 1, in_state(RunState::Failed, 1));
+    let mut case = case.held((0, 0), "a", 1, None);
+    let holder = LastHolder {
+        generation: Generation(1),
+        cluster: Some(ClusterId::new("a")),
+    };
+    let released = std::iter::once(InstanceNumber(1)).collect();
+    let sets = std::iter::once((holder, released)).collect();
+    case.assignment.released.insert(main_group(), sets);
+    let listed = case.list(InstanceFilter::default(), 10, None).page.items;
+    let runs = |v: &InstanceView| v.record.as_ref().and_then(|r| r.run.as_ref()).is_some();
+    assert_eq!(listed.iter().map(runs).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(listed[1].cluster, None);
+}
+
+#[test]
+fn what_is_assigned_to_no_cluster_says_that_no_resource_manager_is_heard() {
+    let mut case = Case::new(1);
+    let clusters = ["a", "b"].map(ClusterId::new);
+    for cluster in &clusters {
+        case.store.contact(cluster, Contact::Fresh, NOW);
+        case.store.heartbeats.get_mut(cluster).unwrap().no_manager_since = Some(NOW);
+    }
+    let reason = |case: &mut Case| {
+        let seen = case.list(InstanceFilter::default(), 1, None);
+        (seen.page.items[0].reason.code, seen.page.items[0].since)
+    };
+    assert_eq!(reason(&mut case), (ReasonCode::NoResourceManager, Some(NOW)));
+    case.store
+        .heartbeats
+        .get_mut(&clusters[0])
+        .unwrap()
+        .no_manager_since = None;
+    assert_eq!(
+        reason(&mut case).0,
+        ReasonCode::Accepted,
+        "one cluster's shard hears one"
+    );
 }
 
 #[test]

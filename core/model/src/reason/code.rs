@@ -69,7 +69,7 @@ reason_codes! {
     RestartRequested = 5,
     /// The group was scaled down.
     ScaledDown = 6,
-    /// The instance is being moved to another cluster.
+    /// The instance leaves its cluster, and is assigned to another one.
     Moved = 7,
     /// A part of its gang did not run in time: all of it is stopped, to begin anew together.
     GangIncomplete = 8,
@@ -97,9 +97,9 @@ reason_codes! {
     NoCluster = 20,
     /// No cluster has room.
     NoClusterCapacity = 21,
-    /// The chosen cluster's shard has not reported yet.
+    /// The shard of a cluster that it could use has not reported yet.
     ClusterSilent = 22,
-    /// The chosen cluster is cordoned or draining.
+    /// A cluster that it could use is cordoned or draining.
     ClusterCordoned = 23,
     /// The grant has not reached the shard yet.
     AwaitingGrant = 24,

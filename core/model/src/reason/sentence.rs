@@ -7,17 +7,17 @@ impl ReasonCode {
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
-            Self::Accepted => "accepted, not yet looked at by the resource manager",
+            Self::Accepted => "accepted, and not admitted yet",
             Self::MaxRunning => "waits because max_running of its group run already",
             Self::StopRequested => "the job was asked to stop",
             Self::DeleteRequested => "the job was deleted",
             Self::RestartRequested => "a restart was asked for",
             Self::ScaledDown => "the group was scaled down",
-            Self::Moved => "is being moved to another cluster",
+            Self::Moved => "leaves its cluster, and is assigned to another one",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
-            Self::ClusterSilent => "the chosen cluster has not reported",
-            Self::ClusterCordoned => "the chosen cluster takes no new work",
+            Self::ClusterSilent => "the cluster has not reported",
+            Self::ClusterCordoned => "the cluster takes no new work",
             Self::AwaitingGrant => "the grant is on its way to the shard",
             Self::HostResources => "hosts have too little left",
             Self::HostConstraint => "hosts do not meet a constraint",

@@ -44,6 +44,9 @@ pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str,
                 more: *more,
             })
             .collect(),
+        unbound: 0,
+        have: Vec::new(),
+        avoid: Vec::new(),
         gang: Vec::new(),
     };
     Asked {
@@ -52,6 +55,24 @@ pub(crate) fn request(job: u128, pool: &'static str, shape: u64, wants: &[(&str,
         request,
         user: None,
         lasts: None,
+    }
+}
+
+/// Takes each cluster in order of id.
+pub(crate) struct FirstFit;
+
+impl Route for FirstFit {
+    fn route(&self, request: &Request, n: u64, parts: u64, rooms: &Rooms) -> Vec<(ClusterId, u64)> {
+        let mut left = n;
+        let clusters = ["a", "b", "c"].map(ClusterId::new).into_iter();
+        let open = clusters.filter(|c| !request.avoid.contains(c));
+        let shares = open.map(|c| {
+            let room = rooms.cluster(&c, request.terms.side, request.unit);
+            let take = (request.unit.shape.count_in(room) / parts).min(left);
+            left -= take;
+            (c, take)
+        });
+        shares.filter(|(_, n)| *n > 0).collect()
     }
 }
 
@@ -147,13 +168,14 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
     let sides = [Side::Ordinary, Side::Revocable];
     let admitted = sides
-        .map(|side| admit(&queue, side, &mut there.rooms, &there.holds, ask))
+        .map(|side| admit(&queue, side, &mut there.rooms, &there.holds, ask, &FirstFit))
         .concat();
     let each = by_turn.values().map(|a| {
         let mut got = Admission {
             job: a.request.job,
             group: a.request.group.clone(),
             more: Vec::new(),
+            bind: Vec::new(),
         };
         let mine = |x: &&Admission| (x.job, &x.group) == (a.request.job, &a.request.group);
         admitted.iter().filter(mine).for_each(|x| got.add(x.clone()));
@@ -308,7 +330,14 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
             ..of.request.clone()
         })
     };
-    let admitted = admit(&queue, Side::Ordinary, &mut there.rooms, &Holds::default(), ask);
+    let admitted = admit(
+        &queue,
+        Side::Ordinary,
+        &mut there.rooms,
+        &Holds::default(),
+        ask,
+        &FirstFit,
+    );
     assert_eq!((admitted.len(), looked.get()), (2, 2));
 }
 

@@ -37,7 +37,7 @@ impl BothUsable {
     }
 }
 
-/// What leaves have, with what is on its way to a cluster, what has not waited long for one, and what static pools keep.
+/// What leaves have, with what has not waited long for a cluster, and what static pools keep.
 pub(super) fn usable(
     (picture, ledger, holds): (&Picture, &Ledger, &Holds),
     rooms: &Rooms,
@@ -48,18 +48,12 @@ pub(super) fn usable(
         ordinary: none.clone(),
         lent: none,
     };
-    for (pool, of) in ledger.known() {
-        if let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) {
-            let sums = of.sums();
-            (ordinary.amount, lent.amount) = (sums.ordinary.coming, sums.lent.coming);
-        }
-    }
     let pairs = out.ordinary.iter_mut().zip(&mut out.lent).enumerate();
     for (i, (ordinary, lent)) in pairs.filter(|(i, _)| picture.hierarchy.is_leaf(*i)) {
         let (taken, taken_lent) = rooms.taken(i);
         let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
-        ordinary.amount = ordinary.amount.plus(taken).max_each(kept);
-        lent.amount = lent.amount.plus(taken_lent);
+        ordinary.amount = taken.max_each(kept);
+        lent.amount = taken_lent;
     }
     let kinds = picture.lent_kinds();
     let most = rooms

@@ -1,8 +1,9 @@
 //! What an entry comes to: room in pools and clusters, by what bounds it. A pure function of the numbers, of what the job asks for, and
 //! of which kinds are lent.
 
-use super::{AtCluster, Entry, PoolRef, Use, terms_of};
+use super::{AtCluster, Entry, PoolRef, terms_of};
 use crate::ledger::Basis;
+use crate::room::Taken;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, ResourceSum, Resources};
@@ -11,13 +12,9 @@ use echelon_core_pools::{HostPoolIdx, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-impl Use {
-    /// Adds what a group has at a cluster that lends these kinds.
-    fn add(&mut self, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
-        let room = |n: u64| group.room().times(n);
-        self.taken.add_of(spec, room(there.allocated), lends);
-        self.spoken_for.add_of(spec, room(there.spoken_for), lends);
-    }
+/// Adds what a group has at a cluster that lends these kinds.
+fn add(sum: &mut Taken, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
+    sum.add_of(spec, group.room().times(there.allocated), lends);
 }
 
 /// Sums of a pool's jobs on one side: as amounts, or exact over many jobs.
@@ -29,18 +26,15 @@ pub struct Sums<T = Resources> {
     pub leaving: T,
     /// What could be active if everything fitted.
     pub demand: T,
-    /// Of this, what is on its way to a cluster: nobody can tell yet whether it fits.
-    pub coming: T,
 }
 
 impl Sums<ResourceSum> {
     /// Each sum with what changes it.
-    fn pairs(&mut self, by: Sums) -> [(&mut ResourceSum, Resources); 4] {
+    fn pairs(&mut self, by: Sums) -> [(&mut ResourceSum, Resources); 3] {
         [
             (&mut self.allocated, by.allocated),
             (&mut self.leaving, by.leaving),
             (&mut self.demand, by.demand),
-            (&mut self.coming, by.coming),
         ]
     }
 
@@ -49,7 +43,6 @@ impl Sums<ResourceSum> {
             allocated: self.allocated.counted(),
             leaving: self.leaving.counted(),
             demand: self.demand.counted(),
-            coming: self.coming.counted(),
         }
     }
 }
@@ -75,22 +68,6 @@ impl BothSums<ResourceSum> {
         BothSums {
             ordinary: self.ordinary.counted(),
             lent: self.lent.counted(),
-        }
-    }
-}
-
-impl Use<ResourceSum> {
-    /// Each sum with what changes it.
-    pub(crate) fn pairs(&mut self, by: Use) -> impl Iterator<Item = (&mut ResourceSum, Resources)> {
-        let taken = self.taken.pairs(by.taken);
-        taken.into_iter().chain(self.spoken_for.pairs(by.spoken_for))
-    }
-
-    /// The sums as far as they count.
-    pub(crate) fn counted(&self) -> Use {
-        Use {
-            taken: self.taken.counted(),
-            spoken_for: self.spoken_for.counted(),
         }
     }
 }
@@ -155,15 +132,15 @@ impl Entry {
                     class: class.as_ref().map(InstanceClass::digest),
                 },
                 class,
-                waits: self.marks.unplaced
-                    || self
-                        .groups
-                        .get(i)
-                        .is_some_and(|of| of.wanted > self.allocated(i).0),
+                waits: self.marks.unplaced || self.wanted_of(i) > self.allocated(i).0,
                 sums,
             }
         });
         groups.collect()
+    }
+
+    fn wanted_of(&self, i: usize) -> u64 {
+        self.wanted.get(i).copied().unwrap_or(0)
     }
 
     /// Instances of a group that are granted or active, and of these, those that are leaving.
@@ -184,13 +161,12 @@ impl Entry {
         } else {
             Resources::ZERO
         };
-        let of = self.groups.get(i).copied().unwrap_or_default();
+        let wanted = self.wanted_of(i);
         let (allocated, leaving) = self.allocated(i);
         let sums = |shape: Resources| Sums {
             allocated: shape.times(allocated),
             leaving: shape.times(leaving),
-            demand: shape.times(of.wanted),
-            coming: shape.times(of.coming),
+            demand: shape.times(wanted),
         };
         BothSums {
             ordinary: sums(group.room().minus(of_lent)),
@@ -202,16 +178,16 @@ impl Entry {
     pub(crate) fn with_gpus(&self) -> Resources {
         let with = self
             .specs()
-            .zip(&self.groups)
+            .zip(&self.wanted)
             .filter(|(g, _)| g.resources.gpus > 0);
-        with.fold(Resources::ZERO, |sum, (g, of)| {
-            sum.plus(g.room().times(of.wanted))
+        with.fold(Resources::ZERO, |sum, (g, wanted)| {
+            sum.plus(g.room().times(*wanted))
         })
     }
 
     /// What it takes of each cluster.
-    pub(crate) fn uses(&self, basis: &Basis) -> Vec<(ClusterId, Use)> {
-        let mut out: Vec<(ClusterId, Use)> = Vec::new();
+    pub(crate) fn uses(&self, basis: &Basis) -> Vec<(ClusterId, Taken)> {
+        let mut out: Vec<(ClusterId, Taken)> = Vec::new();
         let Some(spec) = self.spec.as_deref() else {
             return out;
         };
@@ -220,17 +196,17 @@ impl Entry {
                 continue;
             };
             if out.last().is_none_or(|(last, _)| last != cluster) {
-                out.push((cluster.clone(), Use::default()));
+                out.push((cluster.clone(), Taken::default()));
             }
             let Some((_, used)) = out.last_mut() else { continue };
-            used.add(spec, group, there, basis.lends(cluster));
+            add(used, spec, group, there, basis.lends(cluster));
         }
         out
     }
 
     /// Of that, what it takes of hosts of host pools that it needs.
-    pub(crate) fn uses_on(&self, basis: &Basis) -> BTreeMap<(ClusterId, HostPoolIdx), Use> {
-        let mut out: BTreeMap<(ClusterId, HostPoolIdx), Use> = BTreeMap::new();
+    pub(crate) fn uses_on(&self, basis: &Basis) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
+        let mut out: BTreeMap<(ClusterId, HostPoolIdx), Taken> = BTreeMap::new();
         let host_pools = basis.host_pools();
         let Some(spec) = self.spec.as_deref().filter(|_| !host_pools.is_empty()) else {
             return out;
@@ -240,7 +216,7 @@ impl Entry {
             let needed = needed.and_then(|g| Some((g, host_pools.index(&g.siting.host_pool)?)));
             if let Some((group, i)) = needed {
                 let used = out.entry((cluster.clone(), i)).or_default();
-                used.add(spec, group, there, basis.lends(cluster));
+                add(used, spec, group, there, basis.lends(cluster));
             }
         }
         out

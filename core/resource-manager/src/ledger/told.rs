@@ -1,7 +1,7 @@
 //! What is asked of the ledger: sums by pool and cluster, who waits, and which jobs are to be looked at.
 
 use super::{Basis, Ledger, OfPool};
-use crate::entry::{BothSums, PoolRef, Use, Worth};
+use crate::entry::{BothSums, PoolRef, Worth};
 use crate::picture::Picture;
 use crate::room::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
@@ -47,13 +47,9 @@ impl Ledger {
         clusters: &BTreeSet<&ClusterId>,
     ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
         let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
-        for ((pool, cluster), used) in self
-            .totals
-            .places
-            .iter()
-            .filter(|((_, c), _)| clusters.contains(c))
-        {
-            out.insert((cluster.clone(), *pool), used.taken.all.counted());
+        let all = self.totals.places.iter();
+        for ((pool, cluster), taken) in all.filter(|((_, c), _)| clusters.contains(c)) {
+            out.insert((cluster.clone(), *pool), taken.all.counted());
         }
         out
     }
@@ -74,21 +70,28 @@ impl Ledger {
         self.totals.pools.get(pool).map(OfPool::sums).unwrap_or_default()
     }
 
+    /// Instances of a job's group, by its index in the spec, that are granted or active at a cluster.
+    pub(crate) fn allocated(&self, id: JobId, cluster: &ClusterId, group: usize) -> u64 {
+        let entry = self.entries.get(&id);
+        let there = entry.and_then(|e| e.at.get(&(cluster.clone(), group)));
+        there.map_or(0, |there| there.allocated)
+    }
+
     /// What is taken of a cluster, granted or active.
     #[must_use]
     pub fn taken(&self, cluster: &ClusterId) -> Taken {
-        let used = self.totals.uses.get(cluster);
-        used.map(|u| u.taken.counted()).unwrap_or_default()
+        let taken = self.totals.uses.get(cluster);
+        taken.map(Taken::counted).unwrap_or_default()
     }
 
-    /// What is used of a cluster, or of that by who needs hosts of a host pool.
+    /// What is taken of a cluster, or of that by work that needs hosts of a host pool.
     #[must_use]
-    pub fn use_on(&self, cluster: &ClusterId, host_pool: Option<HostPoolIdx>) -> Use {
+    pub fn use_on(&self, cluster: &ClusterId, host_pool: Option<HostPoolIdx>) -> Taken {
         let used = match host_pool {
             None => self.totals.uses.get(cluster),
             Some(i) => self.totals.uses_on.get(&(cluster.clone(), i)),
         };
-        used.map(Use::counted).unwrap_or_default()
+        used.map(Taken::counted).unwrap_or_default()
     }
 
     /// What could be active of work that asks for GPUs.
@@ -130,13 +133,6 @@ impl Ledger {
         &self.unstored
     }
 
-    /// Whether something of a job is on its way to a cluster.
-    #[must_use]
-    pub fn is_on_its_way(&self, id: JobId) -> bool {
-        let entry = self.entries.get(&id);
-        entry.is_some_and(|e| e.groups.iter().any(|g| g.coming > 0))
-    }
-
     /// Jobs for something of which a shard found no host.
     #[must_use]
     pub const fn unplaced(&self) -> &BTreeSet<JobId> {
@@ -149,19 +145,13 @@ impl Ledger {
         &self.restless
     }
 
-    /// Jobs some of whose numbers are at no cluster.
-    #[must_use]
-    pub const fn missing(&self) -> &BTreeSet<JobId> {
-        &self.missing
-    }
-
     /// Jobs of which something runs that is certain to end by a time.
     pub(crate) const fn dated(&self) -> &BTreeSet<JobId> {
         &self.dated
     }
 
-    /// Jobs of which a part was held back until now.
-    pub(crate) fn held_until(&self, now: Timestamp) -> Vec<JobId> {
+    /// Jobs that avoided a cluster until now.
+    pub(crate) fn avoided_until(&self, now: Timestamp) -> Vec<JobId> {
         let due = self.later.iter().take_while(|(at, _)| *at <= now);
         due.map(|(_, id)| *id).collect()
     }

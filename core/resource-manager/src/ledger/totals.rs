@@ -3,7 +3,8 @@
 //! and the sum is wrong until another leader computes it again.
 
 use super::Basis;
-use crate::entry::{BothSums, Choice, Entry, GroupSums, PoolRef, Use};
+use crate::entry::{BothSums, Choice, Entry, GroupSums, PoolRef};
+use crate::room::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
 use echelon_core_model::{ClusterId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -83,12 +84,12 @@ pub(super) struct Totals {
     pub(super) pools: BTreeMap<PoolRef, OfPool>,
     /// What could be active of work that asks for GPUs.
     pub(super) with_gpus: ResourceSum,
-    /// What is used of each cluster.
-    pub(super) uses: BTreeMap<ClusterId, Use<ResourceSum>>,
-    /// Of these, what is used by work that needs hosts of a host pool.
-    pub(super) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Use<ResourceSum>>,
+    /// What is taken of each cluster.
+    pub(super) uses: BTreeMap<ClusterId, Taken<ResourceSum>>,
+    /// Of these, what is taken by work that needs hosts of a host pool.
+    pub(super) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Taken<ResourceSum>>,
     /// What pools that take jobs have where.
-    pub(super) places: BTreeMap<(PoolIdx, ClusterId), Use<ResourceSum>>,
+    pub(super) places: BTreeMap<(PoolIdx, ClusterId), Taken<ResourceSum>>,
     /// Steps that did not match.
     pub(super) errors: u64,
 }
@@ -122,10 +123,10 @@ impl Counter<'_> {
     }
 
     /// A sum of a map, which holds none that is zero.
-    fn in_map<K: Ord>(&mut self, map: &mut BTreeMap<K, Use<ResourceSum>>, key: K, by: Use) {
+    fn in_map<K: Ord>(&mut self, map: &mut BTreeMap<K, Taken<ResourceSum>>, key: K, by: Taken) {
         let mut sum = map.remove(&key).unwrap_or_default();
         self.all(sum.pairs(by));
-        if sum != Use::default() {
+        if sum != Taken::default() {
             map.insert(key, sum);
         }
     }

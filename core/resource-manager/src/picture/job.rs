@@ -9,7 +9,7 @@ use crate::unread::AsideJob;
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{ClusterId, Few, GroupName, JobId, Reason, Timestamp, Version};
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, Timestamp, Version};
 use echelon_core_pools::GrantLine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,12 +46,10 @@ pub struct JobView {
     pub grants: Few<SliceKey, GrantLine>,
     /// Parts of `max_unavailable` by group and cluster.
     pub parts: Few<(GroupName, ClusterId), GrantLine>,
-    /// Why a group's unassigned instances were not assigned in the last cycle.
-    pub unrouted: Few<GroupName, Reason>,
-    /// Since when instances of a slice cannot run where they are.
-    pub stuck: Few<SliceKey, Timestamp>,
-    /// Slices whose grants were taken back because nothing could be placed by them: until when, and why.
-    pub held_back: Few<SliceKey, (Timestamp, Reason)>,
+    /// Clusters that instances of a group are not bound to, until then: no host there could take them.
+    pub avoid: Few<(GroupName, ClusterId), Timestamp>,
+    /// Since when instances of a slice are bound without a grant.
+    pub idle: Few<SliceKey, Timestamp>,
     /// What was ordered last, by cluster.
     pub sent: Few<ClusterId, Sent>,
     /// When its grants are renewed.
@@ -93,9 +91,8 @@ impl JobView {
             decided: nothing,
             grants: Few::new(),
             parts: Few::new(),
-            unrouted: Few::new(),
-            stuck: Few::new(),
-            held_back: Few::new(),
+            avoid: Few::new(),
+            idle: Few::new(),
             sent: Few::new(),
             renew_at: None,
             first_seen: None,
@@ -170,6 +167,19 @@ impl JobView {
         slices_of(&self.durable)
     }
 
+    /// Slices of the assignment as it is decided.
+    #[must_use]
+    pub fn decided_slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+        slices_of(&self.decided)
+    }
+
+    /// Forgets the grants of slices that are in neither assignment.
+    pub(crate) fn forget_grants(&mut self) {
+        let mut slices: BTreeSet<SliceKey> = self.slices().into_keys().collect();
+        slices.extend(self.decided_slices().into_keys());
+        self.grants.retain(|key, _| slices.contains(key));
+    }
+
     /// Wanted instances of a group: none once the goal is another.
     #[must_use]
     pub fn wanted(&self, group: &GroupName) -> u64 {
@@ -185,7 +195,7 @@ impl JobView {
             .iter()
             .flat_map(|s| s.groups.iter().map(|g| g.name.clone()));
         let assigned = self.durable.groups.keys().chain(self.decided.groups.keys());
-        let removed = self.durable.removed.keys();
-        spec.chain(assigned.chain(removed).cloned()).collect()
+        let released = self.durable.released.keys();
+        spec.chain(assigned.chain(released).cloned()).collect()
     }
 }

@@ -20,16 +20,15 @@ fn a_job_is_assigned_stored_ordered_and_ended() {
     case.run_for(Span::seconds(1));
     assert_eq!(case.state(job), Some(JobState::Succeeded));
     insta::assert_snapshot!(case.trace.join("\n"), @r"
-    store assignment 0-3@a.1 4-7@b.1
+    store assignment 0-2@a.1 3-5@b.1 6-7@a.1
     progress waiting
-    a: Running [0-3.1] grants [3]
-    b: Running [4-7.1] grants [3]
-    a: Running [0-3.1] grants [1]
+    a: Running [0-2.1, 6-7.1] grants [3]
+    b: Running [3-5.1] grants [3]
+    a: Running [0-2.1, 6-7.1] grants [2]
     progress running
-    b: Running [4-7.1] grants [4]
-    a: Running [0-3.1] grants [0]
+    a: Running [0-2.1, 6-7.1] grants [0]
     progress running
-    b: Running [4-7.1] grants [0]
+    b: Running [3-5.1] grants [0]
     progress running
     progress succeeded
     a: archive

@@ -7,42 +7,24 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{ReasonCode, RunState, Span};
 
-/// A cluster with the home of job 1 full, and one with room: waiting instances of it have to go there.
-fn spilling() -> (Case, echelon_core_model::JobId) {
+#[test]
+fn what_waits_is_bound_nowhere_and_goes_where_capacity_comes() {
     let mut case = Case::with(&[("a", 4), ("b", 4)]);
-    // Fills both; whatever ends makes room at one of them.
     let filler = case.job(9, service(8).spread());
     assert_eq!(case.active(filler), [("a", 4), ("b", 4)]);
+    case.trace.clear();
     let job = case.job(1, batch(3));
-    case.run_for(Span::seconds(1));
-    assert_eq!(case.total_active(job), 0);
-    (case, job)
-}
-
-#[test]
-fn what_cannot_run_at_home_moves_by_count_once_there_is_room_elsewhere() {
-    let (mut case, job) = spilling();
-    let home = if case.ranges(job).contains("@a") { "a" } else { "b" };
-    let other = if home == "a" { "b" } else { "a" };
+    case.run_for(Span::seconds(20));
     assert_eq!(case.waiting(job), [(ReasonCode::NoClusterCapacity, 3)]);
-    case.run_for(Span::seconds(20));
+    assert_eq!(case.ranges(job), "");
+    let writes = case.trace.iter().filter(|t| t.starts_with("store assignment"));
+    assert_eq!(writes.count(), 0);
+    case.shard("b").cores += 2;
+    case.run_for(Span::seconds(2));
     assert_eq!(
-        case.ranges(job),
-        format!("0-2@{home}.1"),
-        "there is no room anywhere"
+        (case.ranges(job).as_str(), case.active(job)),
+        ("0-2@b.1", vec![("b", 2)])
     );
-    // Two instances of room elsewhere: two go there, in two steps, with the number's history behind them.
-    case.shard(other).cores += 2;
-    case.run_for(Span::seconds(20));
-    assert_eq!(case.ranges(job), format!("0@{home}.1 1-2@{other}.2"));
-    assert_eq!(case.active(job), [(other, 2)]);
-    let assignment = case.assignment(job).unwrap();
-    let moved = &assignment.groups.values().next().unwrap()[1];
-    assert_eq!(
-        moved.former.as_ref().map(|(c, g)| (c.as_str(), g.0)),
-        Some((home, 1))
-    );
-    assert_eq!(assignment.holders.len(), 2);
 }
 
 #[test]

@@ -308,36 +308,3 @@ fn starved_since_survives_a_new_leader() {
     case.run_for(Span::minutes(1));
     assert_eq!(case.progress(y).unwrap().starved, None, "it has its part");
 }
-
-#[test]
-fn starved_since_goes_along_to_another_cluster() {
-    let mut case = Case::with(&[("a", 10), ("b", 10)]);
-    case.set_pool("/x", 1_000_000);
-    case.set_pool("/y", 1_000_000);
-    case.run_for(Span::seconds(6));
-    let x = case.job(1, batch(10).pool("/x").only(&["a"]));
-    let other = case.job(2, batch(10).pool("/x").only(&["b"]));
-    case.run_for(Span::seconds(2));
-    let y = case.job(3, batch(1).pool("/y"));
-    case.run_for(Span::seconds(18));
-    // Room comes where it does not wait, and is gone before it arrives.
-    let at = |case: &Case| {
-        let job = case.rm.picture().jobs.get(&y).unwrap();
-        job.slices().into_keys().map(|k| k.cluster).next()
-    };
-    let home = at(&case).unwrap();
-    let (there, loser) = if home == ClusterId::new("a") {
-        ("b", other)
-    } else {
-        ("a", x)
-    };
-    case.held = Some((ClusterId::new(there), Vec::new()));
-    case.at(there, |s, now| s.finish_of(loser, 1, RunState::Succeeded, now));
-    case.shard(there).cores -= 1;
-    case.arrive();
-    case.run_for(Span::seconds(6));
-    assert_eq!(at(&case), Some(ClusterId::new(there)));
-    assert_eq!((case.total_active(y), taken(&case)), (0, 0));
-    case.run_for(Span::seconds(8));
-    assert_eq!((case.total_active(y), taken(&case)), (1, 1));
-}

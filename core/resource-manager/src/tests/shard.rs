@@ -623,6 +623,7 @@ impl ModelShard {
             released: slice.released.clone(),
             active: slice.active.count(),
             unstarted,
+            returnable: held.minus(&slice.active).minus(&slice.ended()),
             counts,
             succeeded: count(&slice.succeeded),
             failed: count(&slice.failed),

@@ -138,7 +138,11 @@ pub fn range(first: u32, last: u32) -> AssignedRange {
 pub fn marked(range: AssignedRange, to: Option<&str>, count: Option<u64>) -> AssignedRange {
     let releasing = Releasing {
         to: to.map(ClusterId::new),
-        why: echelon_core_model::ReasonCode::Moved,
+        why: if to.is_none() && count.is_none() {
+            echelon_core_model::ReasonCode::ScaledDown
+        } else {
+            echelon_core_model::ReasonCode::Moved
+        },
         count,
     };
     AssignedRange {

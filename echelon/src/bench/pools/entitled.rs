@@ -2,7 +2,7 @@
 
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::{PoolId, Resources, Version};
-use echelon_core_pools::{Hierarchy, Standing, entitle};
+use echelon_core_pools::{FirstRound, Hierarchy, entitle};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -72,11 +72,11 @@ pub(super) fn full(n: u32) -> Duration {
 pub(super) fn one_change(n: u32) -> Duration {
     let (hierarchy, demand, capacity) = case(n);
     let leaves: Vec<usize> = hierarchy.indexes().filter(|i| hierarchy.is_leaf(*i)).collect();
-    let mut standing = Standing::new(std::sync::Arc::new(hierarchy), &demand, capacity);
+    let mut first_round = FirstRound::new(std::sync::Arc::new(hierarchy), demand, capacity);
     median(|i| {
         if let Some(leaf) = leaves.get(i * 7_919 % leaves.len().max(1)) {
-            standing.set_demand(*leaf, all_kinds(10 + i as u64 * 31 % 300));
-            black_box(standing.amount(*leaf));
+            first_round.set_demand(*leaf, all_kinds(10 + i as u64 * 31 % 300));
+            black_box(first_round.entitlements().amount(*leaf));
         }
     })
 }

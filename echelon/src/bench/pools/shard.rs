@@ -55,6 +55,7 @@ impl Slice {
             released: RangeSet::new(),
             active: self.active,
             unstarted: self.unstarted(),
+            returnable: self.held.highest(self.unstarted()),
             counts,
             succeeded: self.succeeded,
             failed: 0,

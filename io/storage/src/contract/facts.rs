@@ -1,6 +1,6 @@
 //! Facts with a default for everything that is not the point.
 
-use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder};
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Host;
@@ -140,12 +140,16 @@ pub fn large_assignment(job: JobId) -> Assignment {
             releasing: None,
         });
         all.groups.insert(group.clone(), ranges.collect());
-        let removed = (0..40).map(|n| InstanceRange {
+        let released = (0..40).map(|n| InstanceRange {
             first: 1_000 * n + 999,
             last: 1_000 * n + 999,
         });
-        let removed = std::iter::once((Generation(1), removed.collect()));
-        all.removed.insert(group, removed.collect());
+        let holder = LastHolder {
+            generation: Generation(1),
+            cluster: Some(cluster(7)),
+        };
+        let released = std::iter::once((holder, released.collect()));
+        all.released.insert(group, released.collect());
     }
     for n in 0..1_024 {
         all.holders.insert(cluster(n), Generation(2));

@@ -5,10 +5,12 @@ use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use crate::echelon::storage::v1 as stored;
 use echelon_core_model::directive::{
-    Capacity, ClassFits, Found, FoundSlice, Part, Report, ReportPart, SliceReport,
+    Capacity, ClassFits, Found, FoundSlice, Part, RETURNABLE, Report, ReportPart, SliceReport,
 };
 use echelon_core_model::sum::MOST_COUNTED;
-use echelon_core_model::{Epoch, Generation, HostPoolName, Kind, Reason, Resources, Timestamp, Version};
+use echelon_core_model::{
+    Epoch, Generation, HostPoolName, Kind, RangeSet, Reason, Resources, Timestamp, Version,
+};
 use std::collections::BTreeMap;
 
 impl Wire for Report {
@@ -264,6 +266,21 @@ impl Wire for Waiting {
     }
 }
 
+/// Numbers in no more ranges than a report may name.
+fn returnable(message: Option<stored::RangeSet>) -> Result<RangeSet, FieldError> {
+    let all: RangeSet = required("returnable", message)?;
+    let count = all.ranges().len();
+    if count > RETURNABLE {
+        let problem = FieldProblem::OutOfRange {
+            number: i128::try_from(count).unwrap_or(i128::MAX),
+            first: 0,
+            last: i128::try_from(RETURNABLE).unwrap_or(i128::MAX),
+        };
+        return Err(FieldError::new("returnable", problem));
+    }
+    Ok(all)
+}
+
 impl Wire for SliceReport {
     type Message = wire::SliceReport;
 
@@ -278,6 +295,7 @@ impl Wire for SliceReport {
             released,
             active,
             unstarted,
+            returnable,
             counts,
             succeeded,
             failed,
@@ -320,6 +338,7 @@ impl Wire for SliceReport {
             released: Some(released.to_wire()),
             active: *active,
             unstarted: *unstarted,
+            returnable: Some(returnable.to_wire()),
             counts: Some(counts.to_wire()),
             succeeded: *succeeded,
             failed: *failed,
@@ -357,6 +376,7 @@ impl Wire for SliceReport {
             released: required("released", message.released)?,
             active: message.active,
             unstarted: message.unstarted,
+            returnable: returnable(message.returnable)?,
             counts: required("counts", message.counts)?,
             succeeded: message.succeeded,
             failed: message.failed,

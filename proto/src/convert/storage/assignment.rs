@@ -1,12 +1,9 @@
 //! Assignments.
 
-use crate::convert::fields::{
-    by_generation, by_group, cluster, generations, group, job_bytes, job_id, optional, range, reason_code,
-    required,
-};
+use crate::convert::fields::{cluster, group, job_bytes, job_id, optional, range, reason_code, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::assignment::AssignmentPiece;
+use echelon_core_model::assignment::{AssignmentPiece, LastHolder};
 use echelon_core_model::store::Stamp;
 use echelon_core_model::{AssignedRange, Assignment, ClusterId, Generation, GroupName, RangeSet, Releasing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,13 +73,26 @@ struct Clusters<'a>(BTreeMap<&'a ClusterId, u32>);
 impl<'a> Clusters<'a> {
     fn of(assignment: &'a Assignment) -> Self {
         let ranges = assignment.groups.values().flatten();
-        let all: BTreeSet<&ClusterId> = ranges.flat_map(AssignedRange::clusters).collect();
+        let released = assignment.released.values().flat_map(BTreeMap::keys);
+        let released = released.filter_map(|holder| holder.cluster.as_ref());
+        let all: BTreeSet<&ClusterId> = ranges.flat_map(AssignedRange::clusters).chain(released).collect();
         Self(all.into_iter().zip(0..).collect())
     }
 
     fn place(&self, cluster: &ClusterId) -> u32 {
         // `of` has listed all of them.
         self.0.get(cluster).copied().unwrap_or(u32::MAX)
+    }
+
+    fn released(&self, sets: &BTreeMap<LastHolder, RangeSet>) -> wire::ReleasedGroup {
+        let released = sets.iter().map(|(holder, numbers)| wire::ReleasedNumbers {
+            generation: holder.generation.0,
+            cluster: holder.cluster.as_ref().map(|cluster| self.place(cluster)),
+            numbers: Some(numbers.to_wire()),
+        });
+        wire::ReleasedGroup {
+            released: released.collect(),
+        }
     }
 
     fn range(&self, range: &AssignedRange) -> wire::PlacedRange {
@@ -143,28 +153,26 @@ impl Listed {
         })
     }
 
+    fn released(&self, message: wire::ReleasedGroup) -> Result<BTreeMap<LastHolder, RangeSet>, FieldError> {
+        let mut all: BTreeMap<LastHolder, RangeSet> = BTreeMap::new();
+        for of in message.released {
+            let place = |place| self.cluster("released.cluster", place);
+            let holder = LastHolder {
+                generation: Generation(of.generation),
+                cluster: of.cluster.map(place).transpose()?,
+            };
+            let numbers: RangeSet = required("released.numbers", of.numbers)?;
+            let sum = all.entry(holder).or_default();
+            *sum = sum.union(&numbers);
+        }
+        Ok(all)
+    }
+
     fn group(&self, message: &wire::AssignedGroup) -> Result<Vec<AssignedRange>, FieldError> {
         let ranges = message.ranges.iter().enumerate();
         ranges
             .map(|(i, r)| self.range(r).map_err(|e| e.within_item("ranges", i)))
             .collect()
-    }
-}
-
-/// The removed numbers of one group.
-struct Removed(BTreeMap<Generation, RangeSet>);
-
-impl Wire for Removed {
-    type Message = wire::RemovedNumbers;
-
-    fn to_wire(&self) -> Self::Message {
-        wire::RemovedNumbers {
-            by_generation: generations(&self.0),
-        }
-    }
-
-    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        Ok(Self(by_generation("by_generation", message.by_generation)?))
     }
 }
 
@@ -175,7 +183,7 @@ impl Wire for Assignment {
         let Self {
             job,
             groups,
-            removed,
+            released,
             holders,
         } = self;
         let clusters = Clusters::of(self);
@@ -184,14 +192,11 @@ impl Wire for Assignment {
             let ranges = ranges.iter().map(|r| clusters.range(r)).collect();
             (key(g), wire::AssignedGroup { ranges })
         });
-        let removed = removed.iter().map(|(g, sets)| {
-            let by_generation = generations(sets);
-            (key(g), wire::RemovedNumbers { by_generation })
-        });
+        let released = released.iter().map(|(g, sets)| (key(g), clusters.released(sets)));
         wire::Assignment {
             job: job_bytes(*job),
             groups: groups.collect(),
-            removed: removed.collect(),
+            released: released.collect(),
             holders: holders.iter().map(|(c, g)| (c.to_string(), g.0)).collect(),
             clusters: clusters.0.keys().map(ToString::to_string).collect(),
         }
@@ -205,12 +210,15 @@ impl Wire for Assignment {
             let within = |e: FieldError| e.within(&format!("groups[{name}]"));
             Ok((group("groups", name)?, listed.group(ranges).map_err(within)?))
         });
-        let removed = by_group::<Removed>("removed", message.removed)?;
+        let released = message.released.into_iter().map(|(name, sets)| {
+            let within = |e: FieldError| e.within(&format!("released[{name}]"));
+            Ok((group("released", &name)?, listed.released(sets).map_err(within)?))
+        });
         let holders = message.holders.into_iter();
         Ok(Self {
             job: job_id("job", &message.job)?,
             groups: groups.collect::<Result<_, FieldError>>()?,
-            removed: removed.into_iter().map(|(g, r)| (g, r.0)).collect(),
+            released: released.collect::<Result<_, FieldError>>()?,
             holders: holders
                 .map(|(c, g)| Ok((cluster("holders", &c)?, Generation(g))))
                 .collect::<Result<_, FieldError>>()?,

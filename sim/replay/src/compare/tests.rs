@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 fn pool(amounts: Vec<(u64, u64, u64)>) -> PoolFigures {
     PoolFigures {
         jobs: 10,
+        first_mean_ms: Some(3_000),
         first_median_ms: Some(1_000),
         first_p99_ms: Some(10_000),
+        last_mean_ms: Some(4_000),
         last_median_ms: Some(2_000),
         last_p99_ms: Some(20_000),
         amounts: BTreeMap::from([("cpus".to_owned(), amounts)]),
@@ -57,8 +59,10 @@ fn after() -> Figures {
     for pool in after.pools.values_mut() {
         *pool = PoolFigures {
             jobs: 10,
+            first_mean_ms: Some(3_160),
             first_median_ms: Some(1_120),
             first_p99_ms: Some(10_300),
+            last_mean_ms: Some(4_180),
             last_median_ms: Some(2_140),
             last_p99_ms: Some(20_500),
             amounts: BTreeMap::from([("cpus".to_owned(), amounts.clone())]),
@@ -87,7 +91,7 @@ fn of_pool(after: &mut Figures) -> &mut PoolFigures {
 #[test]
 fn a_run_at_all_bounds_meets_every_criterion() {
     let compared = compare(&before(), &after()).unwrap();
-    assert_eq!(compared.criteria.len(), 10);
+    assert_eq!(compared.criteria.len(), 12);
     assert_eq!(missed(&after()), []);
     assert_eq!(compared.difference, None);
 }
@@ -95,10 +99,12 @@ fn a_run_at_all_bounds_meets_every_criterion() {
 #[test]
 fn a_difference_beyond_a_bound_misses_that_criterion_alone() {
     type Plant = fn(&mut Figures);
-    let planted: [(Measure, Plant); 10] = [
+    let planted: [(Measure, Plant); 12] = [
         (Measure::Amounts, |f| of_pool(f).amounts.clear()),
+        (Measure::FirstMean, |f| of_pool(f).first_mean_ms = Some(3_161)),
         (Measure::FirstMedian, |f| of_pool(f).first_median_ms = Some(1_121)),
         (Measure::First99, |f| of_pool(f).first_p99_ms = Some(10_301)),
+        (Measure::LastMean, |f| of_pool(f).last_mean_ms = None),
         (Measure::LastMedian, |f| of_pool(f).last_median_ms = Some(2_141)),
         (Measure::Last99, |f| of_pool(f).last_p99_ms = None),
         (Measure::Preemptions, |f| f.preemptions = 6),

@@ -1,0 +1,412 @@
+//! Binding: which clusters get the instances that are admitted, and which indexes these are.
+//!
+//! Admission asks the [`Router`] for clusters within the capacity that it has left. What it admits is bound at once and granted
+//! when the binding is stored. Beside that, only batch work that runs has indexes bound ahead, so that an instance that ends is
+//! followed by the next one without a write: in chunks that halve, so that writes grow with the logarithm of the count.
+
+use crate::candidates::Candidates;
+use crate::entry::{Line, avoided, is_unplaced, lines, unbound, unit_of};
+use crate::moves::{give, missing};
+use crate::picture::{JobView, Picture, SliceKey};
+use echelon_core_model::class::InstanceClass;
+use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, names_cluster};
+use echelon_core_model::{ClusterId, GroupName, JobId, Reason, Resources};
+use echelon_core_pools::{Request, Rooms, Route, Side, Unit};
+use echelon_core_routing::{Candidate, Demand, Part, Share, filter, route, route_whole};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most ranges of a group that come from binding.
+const GRAINS: u64 = 256;
+/// Fewest indexes that are bound ahead for a slice.
+const AHEAD: u64 = 16;
+
+/// What routing needs to know of a group.
+#[must_use]
+pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a> {
+    Demand {
+        job: id,
+        choice: &spec.clusters,
+        shape: group.room(),
+    }
+}
+
+/// A group whose instances need clusters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupOf<'a> {
+    pub(crate) id: JobId,
+    pub(crate) spec: &'a JobSpec,
+    pub(crate) group: &'a GroupSpec,
+}
+
+impl<'a> GroupOf<'a> {
+    fn demand(&self) -> Demand<'a> {
+        demand(self.id, self.spec, self.group)
+    }
+}
+
+/// Which clusters a group may get, and how much of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Within<'a> {
+    /// How much of the group each has already.
+    pub(crate) have: &'a [(ClusterId, u64)],
+    /// None of these.
+    pub(crate) avoid: &'a [ClusterId],
+    /// The capacity that is left.
+    pub(crate) rooms: &'a Rooms,
+    /// Into how many parts it is divided, of which the group gets one.
+    pub(crate) parts: u64,
+}
+
+/// Chooses clusters for instances that are bound nowhere, or that are to leave a cluster.
+#[derive(Debug)]
+pub(crate) struct Router<'a> {
+    picture: &'a Picture,
+    /// A job that is not submitted: the one of a plan.
+    planned: Option<(JobId, &'a JobView)>,
+    candidates: Arc<Candidates>,
+}
+
+impl<'a> Router<'a> {
+    /// One over the clusters of a snapshot.
+    pub(crate) fn new(picture: &'a Picture) -> Self {
+        Self {
+            picture,
+            planned: None,
+            candidates: Arc::new(Candidates::new(picture)),
+        }
+    }
+
+    /// One over clusters that are known.
+    pub(crate) fn of(picture: &'a Picture, candidates: &Arc<Candidates>) -> Self {
+        Self {
+            picture,
+            planned: None,
+            candidates: Arc::clone(candidates),
+        }
+    }
+
+    /// One over the clusters as the last admission saw them.
+    pub(crate) fn of_last(picture: &'a Picture) -> Self {
+        Self::of(picture, &picture.division.candidates)
+    }
+
+    /// The same, which knows one more job.
+    pub(crate) fn with(self, id: JobId, job: &'a JobView) -> Self {
+        Self {
+            planned: Some((id, job)),
+            ..self
+        }
+    }
+
+    pub(crate) const fn picture(&self) -> &'a Picture {
+        self.picture
+    }
+
+    pub(crate) fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    fn spec(&self, id: JobId) -> Option<&'a JobSpec> {
+        let planned = self.planned.filter(|(of, _)| *of == id).map(|(_, job)| job);
+        let job = planned.or_else(|| self.picture.jobs.get(&id))?;
+        job.spec.as_deref()
+    }
+
+    /// The clusters that a group finds, each with one of `parts` of the capacity that `rooms` leaves it, and with no
+    /// more than its hosts can hold beside what the group has there.
+    fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
+        let GroupOf { id, spec, group } = of;
+        let unit = unit_of(self.picture, group);
+        let side = side(spec);
+        let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+        let index = spec.groups.iter().position(|g| g.name == group.name);
+        let limits = self.candidates.limits();
+        let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+        let all = clusters.map(|c| {
+            let count = unit.shape.count_in(rooms.cluster(&c.id, side, unit)) / parts.max(1);
+            let there = index.map_or(0, |i| self.picture.ledger.allocated(id, &c.id, i));
+            let more = class
+                .as_ref()
+                .and_then(|(digest, class)| limits.more(&c.id, *digest, class, there));
+            (c, more.map_or(count, |more| count.min(more)))
+        });
+        all.map(|(c, count)| Candidate {
+            room: unit.shape.times(count),
+            ..c.clone()
+        })
+        .collect()
+    }
+
+    /// The clusters of a group of a gang, with the capacity that `rooms` leaves it, and without any where their hosts cannot hold
+    /// `n` instances of it.
+    fn with_all_of(&self, of: GroupOf<'_>, n: u64, rooms: &Rooms) -> Vec<Candidate> {
+        let GroupOf { spec, group, .. } = of;
+        let (unit, side) = (unit_of(self.picture, group), side(spec));
+        let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+        let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+        let capacity = |c: &Candidate| {
+            let limits = self.candidates.limits();
+            let more = class
+                .as_ref()
+                .and_then(|(digest, class)| limits.more(&c.id, *digest, class, 0));
+            let holds_all = more.is_none_or(|more| n <= more);
+            if holds_all {
+                rooms.cluster(&c.id, side, unit)
+            } else {
+                Resources::ZERO
+            }
+        };
+        clusters
+            .map(|c| Candidate {
+                room: capacity(c),
+                ..c.clone()
+            })
+            .collect()
+    }
+
+    /// Clusters for at most `n` instances of a group.
+    pub(crate) fn places(&self, of: GroupOf<'_>, n: u64, within: Within<'_>) -> Vec<Share> {
+        let have: BTreeMap<ClusterId, u64> = within.have.iter().cloned().collect();
+        let clusters = self.with_capacity(of, within.parts, within.rooms);
+        let homes = self.candidates.homes();
+        route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
+    }
+
+    /// A cluster for so many of each group together, none of `avoid`. With its capacity as `rooms` leaves it; without `rooms`
+    /// any that could ever hold all of it.
+    pub(crate) fn place_whole(
+        &self,
+        id: JobId,
+        spec: &JobSpec,
+        count: impl Fn(&GroupSpec) -> u64,
+        avoid: &[ClusterId],
+        rooms: Option<&Rooms>,
+    ) -> Result<Option<ClusterId>, Reason> {
+        let lists: Vec<Vec<Candidate>> = spec
+            .groups
+            .iter()
+            .map(|g| match rooms {
+                Some(rooms) => self.with_all_of(GroupOf { id, spec, group: g }, count(g), rooms),
+                None => self.candidates.of(self.candidates.asker(spec, g)).to_vec(),
+            })
+            .collect();
+        let parts: Vec<Part<'_>> = spec
+            .groups
+            .iter()
+            .zip(&lists)
+            .map(|(g, clusters)| Part {
+                demand: demand(id, spec, g),
+                count: count(g),
+                clusters,
+            })
+            .collect();
+        let capacity = self.candidates.capacity();
+        let whole = route_whole(&parts, capacity, avoid, self.candidates.homes())?;
+        Ok((whole.has_room || rooms.is_none()).then_some(whole.cluster))
+    }
+
+    /// All clusters that could take what of a request is bound nowhere, in the order in which its job prefers them.
+    pub(crate) fn all_places(&self, request: &Request) -> Vec<ClusterId> {
+        let Some(spec) = self.spec(request.job) else {
+            return Vec::new();
+        };
+        if request.gang.is_empty() {
+            let Some(group) = spec.group(&request.group) else {
+                return Vec::new();
+            };
+            let demand = demand(request.job, spec, group);
+            let clusters = self.candidates.of(self.candidates.asker(spec, group));
+            let (passed, _) = filter(&demand, clusters);
+            let order = self.candidates.homes().order(request.job);
+            let takes = |id: &ClusterId| passed.iter().any(|c| c.id == *id) && !request.avoid.contains(id);
+            return order.into_iter().filter(|id| takes(id)).collect();
+        }
+        let count = |group: &GroupSpec| count_of(request, group);
+        let mut out = Vec::new();
+        let mut avoid = request.avoid.clone();
+        while let Ok(Some(cluster)) = self.place_whole(request.job, spec, count, &avoid, None) {
+            avoid.push(cluster.clone());
+            out.push(cluster);
+        }
+        out
+    }
+
+    /// Why no cluster can ever take what a group asks for; `None` where one can.
+    pub(crate) fn refusal(&self, id: JobId, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+        if spec.gang.is_some() {
+            let whole = self.place_whole(id, spec, |g| u64::from(g.instances), &[], None);
+            return whole.err();
+        }
+        let clusters = self.candidates.of(self.candidates.asker(spec, group));
+        let homes = self.candidates.homes();
+        route(
+            &demand(id, spec, group),
+            0,
+            &BTreeMap::new(),
+            &[],
+            clusters,
+            homes,
+        )
+        .refused
+    }
+}
+
+/// How many of a group a gang's request is about.
+fn count_of(request: &Request, group: &GroupSpec) -> u64 {
+    let of_group = request.gang.iter().filter(|m| m.group == group.name);
+    of_group.map(|m| m.more.saturating_add(m.unbound)).sum()
+}
+
+impl Route for Router<'_> {
+    fn route(&self, request: &Request, n: u64, parts: u64, rooms: &Rooms) -> Vec<(ClusterId, u64)> {
+        let Some(spec) = self.spec(request.job) else {
+            return Vec::new();
+        };
+        if !request.gang.is_empty() {
+            let count = |group: &GroupSpec| count_of(request, group);
+            let whole = self.place_whole(request.job, spec, count, &request.avoid, Some(rooms));
+            let cluster = whole.ok().flatten();
+            return cluster.map(|c| (c, 1)).into_iter().collect();
+        }
+        let Some(group) = spec.group(&request.group) else {
+            return Vec::new();
+        };
+        let of = GroupOf {
+            id: request.job,
+            spec,
+            group,
+        };
+        let within = Within {
+            have: &request.have,
+            avoid: &request.avoid,
+            rooms,
+            parts,
+        };
+        let shares = self.places(of, n, within);
+        shares.into_iter().map(|s| (s.cluster, s.count)).collect()
+    }
+}
+
+pub(crate) const fn side(spec: &JobSpec) -> Side {
+    if spec.revocable {
+        Side::Revocable
+    } else {
+        Side::Ordinary
+    }
+}
+
+/// Takes the capacity of so many instances out of a cluster.
+pub(crate) fn take(rooms: &mut Rooms, cluster: &ClusterId, spec: &JobSpec, unit: Unit, n: u64) {
+    rooms.take_cluster(cluster, side(spec), unit, n);
+}
+
+/// Binds instances of a group: the lowest free indexes, rounded up to grains. Returns the slices with how many of each were
+/// asked for.
+pub(crate) fn bind(
+    job: &mut JobView,
+    spec: &JobSpec,
+    group: &GroupName,
+    shares: &[(ClusterId, u64)],
+) -> Vec<(SliceKey, u64)> {
+    let mut left = missing(job, group);
+    let grain = grain(spec, group);
+    let withdrawn = spec.rules.withdrawn(group);
+    let mut out = Vec::new();
+    for (cluster, n) in shares {
+        let n = (*n).min(left);
+        let whole = n.div_ceil(grain).saturating_mul(grain).min(left);
+        left -= whole;
+        let free = job.decided.unbound(group, &withdrawn, whole);
+        let decided = Arc::make_mut(&mut job.decided);
+        let bound = give(decided, group, &[(cluster.clone(), free)]);
+        let mut asked = n;
+        for (key, count) in bound {
+            let count = count.min(asked);
+            asked -= count;
+            out.extend((count > 0).then_some((key, count)));
+        }
+    }
+    out
+}
+
+/// In how many a group's indexes are bound at once: so it has no more ranges than one write takes.
+fn grain(spec: &JobSpec, group: &GroupName) -> u64 {
+    let single = spec.gang.is_some() || spec.kind == JobKind::Daemon;
+    let count = spec.group(group).filter(|_| !single);
+    count.map_or(1, |g| u64::from(g.instances).div_ceil(GRAINS).max(1))
+}
+
+/// How many indexes a slice may have bound without a grant: what is left of a grain, and of batch work what follows as its
+/// instances end.
+pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
+    if granted == 0 {
+        return 0;
+    }
+    let rest = grain(spec, &line.key.group).saturating_sub(1);
+    if spec.kind == JobKind::Batch && spec.gang.is_none() {
+        u64::MAX
+    } else {
+        rest
+    }
+}
+
+/// What is to be bound ahead for a batch job, by group and cluster.
+pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
+    let mut out = Vec::new();
+    let Some(spec) = job.running_spec() else {
+        return out;
+    };
+    if spec.kind != JobKind::Batch || spec.gang.is_some() {
+        return out;
+    }
+    let all = lines(picture, id, job);
+    for group in &spec.groups {
+        let free = unbound(picture, job, spec, &group.name);
+        if free == 0 {
+            continue;
+        }
+        // What is granted and finds no host is no reason to bind more there.
+        let running = |l: &Line| {
+            let granted = job.grants.get(&l.key).map_or(0, |g| g.granted());
+            let report = picture.report(id, &l.key);
+            let is_stuck = report.is_some_and(|r| r.waiting.iter().any(|(r, ..)| is_unplaced(r.code)));
+            if is_stuck {
+                granted.min(l.count.active)
+            } else {
+                granted
+            }
+        };
+        let of_group = || all.iter().filter(|l| l.key.group == group.name && running(l) > 0);
+        let total: u64 = of_group().map(running).fold(0, u64::saturating_add).max(1);
+        let mut left = free;
+        let avoid = avoided(job, &group.name);
+        let open = |l: &&Line| takes_ahead(picture, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
+        for line in of_group().filter(open) {
+            let active = running(line);
+            let stock = line.count.startable().saturating_sub(line.allocated);
+            if stock >= active {
+                continue;
+            }
+            let share = u128::from(free) * u128::from(active) / u128::from(total) / 2;
+            let share = u64::try_from(share).unwrap_or(u64::MAX).max(AHEAD).max(active);
+            let n = share.min(left);
+            left -= n;
+            out.extend((n > 0).then(|| (group.name.clone(), line.key.cluster.clone(), n)));
+        }
+    }
+    out
+}
+
+/// Whether a slice may get more: its cluster is heard and takes work, and nothing of the slice is to leave.
+fn takes_ahead(picture: &Picture, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
+    let view = picture.clusters.get(&key.cluster);
+    let open =
+        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active && v.contact() == Contact::Fresh);
+    let name = view.and_then(|v| v.row.as_ref()).map(|row| row.name.as_str());
+    let chosen = name.is_some_and(|name| names_cluster(&spec.clusters, &key.cluster, name));
+    let ranges = job.decided.ranges(&key.group).iter();
+    let mut marked = ranges.filter(|r| r.cluster == key.cluster && r.releasing.is_some());
+    open && chosen && marked.next().is_none()
+}

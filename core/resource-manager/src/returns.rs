@@ -1,0 +1,558 @@
+//! Instances that leave the cluster to which they are bound: the way back.
+//!
+//! There is one way: a mark, stored and then ordered, asks the shard for so many indexes that have not begun; the shard stores
+//! which ones it releases, and only then may they be bound again. Work returns that is bound without a grant, and work that is
+//! granted and finds no host while another cluster has capacity. What runs leaves only a draining cluster, to a cluster that has
+//! capacity for it.
+
+use crate::bind::{GroupOf, Router, Within, allowance, take};
+use crate::daemons;
+use crate::entry::{Line, avoided, have, is_unplaced, lines, terms_of, unit_of};
+use crate::fits;
+use crate::moves::{mark, missing};
+use crate::picture::{JobView, Picture, SliceKey};
+use crate::ranges::{Cut, change};
+use crate::rollouts;
+use echelon_core_model::assignment::{AssignedRange, Releasing};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::{RETURNABLE, SliceReport};
+use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Span, Timestamp};
+use echelon_core_pools::{Rooms, Side};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
+pub(crate) const MAX_RANGES: usize = 400;
+
+/// How many times longer a gang waits for offers than for a host before it goes elsewhere.
+const UNOFFERED: u64 = 4;
+
+/// Decides what leaves, one job after another.
+pub(crate) struct Returns<'a> {
+    pub(crate) picture: &'a Picture,
+    pub(crate) router: Router<'a>,
+    /// The capacity that admission has left, and what leaving instances have not taken of it.
+    pub(crate) rooms: Rooms,
+    pub(crate) now: Timestamp,
+    /// Instances that wait so long without a grant or a host go back.
+    pub(crate) spill_after: Span,
+    /// How many more instances may leave draining clusters now.
+    pub(crate) drain_left: u64,
+    /// The outermost pools in which work waits for quota; made when it is asked for.
+    pub(crate) contended: Option<BTreeSet<String>>,
+    /// Grants that become smaller, since no host takes what they allow.
+    pub(crate) lowered: Vec<(JobId, SliceKey, u64)>,
+    /// Whether the last job was changed.
+    pub(crate) changed: bool,
+}
+
+/// Instances of a slice that are bound without a grant.
+#[derive(Clone, Copy)]
+struct Idle<'a> {
+    line: &'a Line,
+    report: &'a SliceReport,
+    /// How many more of the group may be active.
+    most: u64,
+}
+
+/// Instances of a slice that are granted and find no host.
+struct Stuck {
+    /// How many of the slice are granted.
+    granted: u64,
+    /// How many of these find no host.
+    count: u64,
+    /// Capacity may be made for them on hosts.
+    hopeful: bool,
+}
+
+impl Returns<'_> {
+    /// Decides what of a job leaves.
+    pub(crate) fn run(&mut self, id: JobId, job: &mut JobView) {
+        self.changed = false;
+        let Some(spec) = job.running() else {
+            self.changed = !job.idle.is_empty();
+            job.idle.clear();
+            return;
+        };
+        let lines = lines(self.picture, id, job);
+        let allocated_of = |group: &GroupName| {
+            let of_group = lines.iter().filter(|l| l.key.group == *group);
+            of_group.map(|l| l.allocated).fold(0, u64::saturating_add)
+        };
+        let (before, keys) = (job.idle.len(), lines.iter().map(|l| &l.key));
+        let keys: BTreeSet<&SliceKey> = keys.collect();
+        job.idle.retain(|key, _| keys.contains(key));
+        self.changed = before != job.idle.len();
+        if spec.gang.is_some() {
+            self.gang(id, job, &spec, &lines);
+            return;
+        }
+        for line in &lines {
+            let key = &line.key;
+            let (Some(group), Some(report)) = (spec.group(&key.group), self.picture.report(id, key)) else {
+                continue;
+            };
+            let of = GroupOf {
+                id,
+                spec: &spec,
+                group,
+            };
+            if spec.kind != JobKind::Daemon {
+                self.changed |= withdraw_idle(job, key, report);
+            }
+            if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
+                continue;
+            }
+            if spec.kind == JobKind::Daemon {
+                self.daemon(id, job, key);
+            } else if self.drains(&key.cluster) {
+                // A cluster out of reach empties nothing, and takes none of what others may empty at once.
+                if !self.is_heard(&key.cluster) {
+                    continue;
+                }
+                self.drain(of, job, key, report);
+            } else {
+                self.unplaced(of, job, key, report);
+                let most = u64::from(group.most_active()).saturating_sub(allocated_of(&group.name));
+                let idle = Idle { line, report, most };
+                self.idle(of, job, &idle);
+            }
+        }
+    }
+
+    /// All clusters with what is left of them, but for those that are avoided.
+    fn within<'b>(&'b self, have: &'b [(ClusterId, u64)], avoid: &'b [ClusterId]) -> Within<'b> {
+        Within {
+            have,
+            avoid,
+            rooms: &self.rooms,
+            parts: 1,
+        }
+    }
+
+    /// Whether what a cluster's shard has reported is true now: an older report does not say what has begun since.
+    fn is_heard(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(|c| c.takes_grants() && c.fulls > 0)
+    }
+
+    fn drains(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(|c| c.wish() == Wish::Draining)
+    }
+
+    /// Takes indexes of a daemon back for which there is no host: of those that wait, which are the ones without. In which range
+    /// these are only the shard knows, so each range is asked for as many.
+    fn daemon(&mut self, id: JobId, job: &mut JobView, key: &SliceKey) {
+        let surplus = daemons::surplus(self.picture, id, job, key);
+        if surplus == 0 {
+            self.changed |= withdraw(job, key, |_| true);
+            return;
+        }
+        let unmarked = |r: &AssignedRange| is_of(r, key) && r.releasing.is_none();
+        if !job.decided.ranges(&key.group).iter().any(unmarked) {
+            return;
+        }
+        let ranges = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group);
+        for r in ranges.into_iter().flatten().filter(|r| unmarked(r)) {
+            r.releasing = Some(Releasing {
+                to: None,
+                why: ReasonCode::ScaledDown,
+                count: Some(surplus.min(r.range.count())),
+            });
+            self.changed = true;
+        }
+    }
+
+    /// Work that is granted and finds no host goes where there is capacity. Where there is none, its grant is of more use to
+    /// others of its pools that wait for quota.
+    fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
+        let GroupOf { id, spec, group } = of;
+        let Some(Stuck {
+            granted,
+            count,
+            hopeful,
+        }) = self.stuck(id, job, key, report)
+        else {
+            return;
+        };
+        let beyond = self.is_beyond(key, spec, group, granted.saturating_sub(report.active));
+        if hopeful && !beyond {
+            return;
+        }
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        let have = have(job, &key.group);
+        let shares = self.router.places(of, count, self.within(&have, &avoid));
+        let elsewhere: u64 = shares.iter().map(|s| s.count).sum();
+        let count = if elsewhere > 0 {
+            elsewhere
+        } else if beyond || self.is_contended(&spec.pool) {
+            count
+        } else {
+            return;
+        };
+        let unit = unit_of(self.picture, group);
+        for share in shares {
+            take(&mut self.rooms, &share.cluster, spec, unit, share.count);
+        }
+        self.lowered
+            .push((id, key.clone(), granted.saturating_sub(count)));
+        self.give_back(job, key, count, report);
+        self.avoid(job, &key.group, &key.cluster);
+    }
+
+    /// The instances of a slice that have found no host for long enough, if there are any.
+    fn stuck(&self, id: JobId, job: &JobView, key: &SliceKey, report: &SliceReport) -> Option<Stuck> {
+        if !self.is_heard(&key.cluster) {
+            return None;
+        }
+        let grant = job
+            .grants
+            .get(key)
+            .filter(|g| report.grant_number >= g.number())?;
+        let long = |since: Timestamp| self.now.since(since) >= self.spill_after;
+        let unplaced = report
+            .waiting
+            .iter()
+            .filter(|(r, _, since)| is_unplaced(r.code) && long(*since));
+        let count: u64 = unplaced.map(|(_, n, _)| *n).sum();
+        let stays = report.active.saturating_sub(report.preempting);
+        let count = count
+            .min(report.unstarted)
+            .min(grant.granted().saturating_sub(stays));
+        let hopeful = &self.picture.claims.homeless.hopeful;
+        let hopeful = hopeful.iter().any(|(of, group)| *of == id && *group == key.group);
+        (count > 0).then(|| Stuck {
+            granted: grant.granted(),
+            count,
+            hopeful,
+        })
+    }
+
+    /// Whether more of a slice waits for hosts than its cluster's hosts hold when they are empty: nothing that ends makes
+    /// room for it.
+    fn is_beyond(&self, key: &SliceKey, spec: &JobSpec, group: &GroupSpec, waiting: u64) -> bool {
+        let ever = fits::ever_at(self.picture, &key.cluster, spec, group);
+        ever.is_some_and(|ever| waiting > ever)
+    }
+
+    fn avoid(&self, job: &mut JobView, group: &GroupName, cluster: &ClusterId) {
+        let until = self.now.plus(Span(self.spill_after.0.saturating_mul(2)));
+        job.avoid.insert((group.clone(), cluster.clone()), until);
+    }
+
+    /// Whether work waits for quota in the outermost pool of a path.
+    fn is_contended(&mut self, path: &str) -> bool {
+        let picture = self.picture;
+        let pools = self.contended.get_or_insert_with(|| contended(picture));
+        pools.contains(outermost(path))
+    }
+
+    /// Work that is bound without a grant goes back after a while.
+    fn idle(&mut self, of: GroupOf<'_>, job: &mut JobView, idle: &Idle<'_>) {
+        let GroupOf { id, spec, .. } = of;
+        let Idle { line, report, .. } = *idle;
+        let key = &line.key;
+        let waiting = line.count.startable().saturating_sub(line.allocated);
+        let granted = job.grants.get(key).map_or(0, |g| g.granted());
+        let surplus = waiting.saturating_sub(allowance(spec, line, granted));
+        let surplus = surplus.max(self.stock_for_others(of, job, idle, waiting));
+        if surplus == 0 || !self.is_heard(&key.cluster) || self.is_claimant(id, &key.cluster) {
+            self.changed |= job.idle.remove(key).is_some();
+            return;
+        }
+        let new = !job.idle.contains_key(key);
+        let since = *job.idle.get_or_insert_with(key.clone(), || self.now);
+        self.changed |= new;
+        if self.now.since(since) >= self.spill_after {
+            self.give_back(job, key, surplus, report);
+            job.idle.remove(key);
+        }
+    }
+
+    /// How many of a slice's indexes that are bound without a grant other clusters could begin now. Those that are bound nowhere
+    /// come first.
+    fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> u64 {
+        let GroupOf { spec, group, .. } = of;
+        let key = &idle.line.key;
+        let Some(pool) = self.picture.hierarchy.find(&spec.pool) else {
+            return 0;
+        };
+        if stock == 0 || missing(job, &key.group) > 0 {
+            return 0;
+        }
+        let quota = self
+            .rooms
+            .pool_count(pool, terms_of(spec), unit_of(self.picture, group));
+        let n = stock.min(quota).min(idle.most);
+        let have = have(job, &key.group);
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        let shares = self.router.places(of, n, self.within(&have, &avoid));
+        shares.iter().map(|s| s.count).sum()
+    }
+
+    /// Whether capacity is being made at a cluster for a job.
+    fn is_claimant(&self, id: JobId, cluster: &ClusterId) -> bool {
+        let mut claims = self.picture.claims.all.values();
+        claims.any(|c| c.claim.job == id && c.waits == *cluster)
+    }
+
+    /// Asks a shard for so many indexes that have not begun, the highest first. Returns how many were marked.
+    fn give_back(&mut self, job: &mut JobView, key: &SliceKey, count: u64, report: &SliceReport) -> u64 {
+        let in_range = |r: &AssignedRange| {
+            let range: RangeSet = std::iter::once(r.range).collect();
+            range.intersect(&report.returnable).count()
+        };
+        let open = |r: &AssignedRange| is_of(r, key) && r.releasing.is_none() && in_range(r) > 0;
+        if count == 0 || !job.decided.ranges(&key.group).iter().any(open) {
+            return 0;
+        }
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+            return 0;
+        };
+        let mut left = count;
+        for r in ranges.iter_mut().rev().filter(|r| open(r)) {
+            let n = in_range(r).min(left);
+            if n == 0 {
+                break;
+            }
+            left -= n;
+            r.releasing = Some(Releasing {
+                to: None,
+                why: ReasonCode::Moved,
+                count: Some(n),
+            });
+        }
+        self.changed = true;
+        count.saturating_sub(left)
+    }
+
+    /// A cluster is to be emptied: what has not begun goes back, and what runs moves, no more at once than may be unavailable.
+    fn drain(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
+        let GroupOf { spec, group, .. } = of;
+        if report.unstarted > 0 {
+            let n = report.unstarted.min(self.drain_left);
+            let marked = self.give_back(job, key, n, report);
+            self.drain_left -= marked;
+            return;
+        }
+        // What has a volume stays with it: moving it would lose what is in it.
+        let most = u64::from(rollouts::may_be_down(job, group).max(1));
+        let budget = most.saturating_sub(self.unavailable(job, &key.group));
+        if group.volume.is_some() || report.active == 0 || budget == 0 {
+            return;
+        }
+        let n = budget.min(self.drain_left);
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        let have = have(job, &key.group);
+        let shares = self.router.places(of, n, self.within(&have, &avoid));
+        let Some(share) = shares.into_iter().next() else {
+            return;
+        };
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+            return;
+        };
+        let unmarked: RangeSet = ranges
+            .iter()
+            .filter(|r| is_of(r, key) && r.releasing.is_none())
+            .map(|r| r.range)
+            .collect();
+        let numbers = unmarked.highest(share.count);
+        let with = Releasing {
+            to: Some(share.cluster.clone()),
+            why: ReasonCode::Moved,
+            count: None,
+        };
+        mark(ranges, &numbers, &with);
+        self.changed = true;
+        self.drain_left -= numbers.count().min(self.drain_left);
+        let unit = unit_of(self.picture, group);
+        take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
+    }
+
+    /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or granted and not
+    /// begun. What waits for quota is no disruption.
+    fn unavailable(&self, job: &JobView, group: &GroupName) -> u64 {
+        let id = job.decided.job;
+        let slices = job.slices();
+        let of_group = slices.iter().filter(|(k, _)| k.group == *group);
+        of_group
+            .map(|(k, ranges)| {
+                let count = self.picture.count(id, k, ranges);
+                let granted = job.grants.get(k).map_or(0, |g| g.granted());
+                let unheard = if count.reported { 0 } else { count.assigned };
+                count.leaving + unheard.max(granted.saturating_sub(count.active))
+            })
+            .sum()
+    }
+
+    /// A gang leaves as a whole: from a draining cluster, or when nothing of it has begun and it finds no hosts, or no grant.
+    fn gang(&mut self, id: JobId, job: &mut JobView, spec: &JobSpec, lines: &[Line]) {
+        let Some(first) = lines.first().map(|l| l.key.clone()) else {
+            return;
+        };
+        let marked = |l: &Line| {
+            let ranges = job.decided.ranges(&l.key.group).iter();
+            ranges.into_iter().any(|r| r.releasing.is_some())
+        };
+        if job.durable != job.decided || lines.iter().any(marked) {
+            return;
+        }
+        if lines.iter().any(|l| l.key.cluster != first.cluster) {
+            // It came apart, as when a mark was taken back for a part of it: all follow the first.
+            self.changed |= mark_all(job, Some(&first.cluster));
+            return;
+        }
+        let ended = |group: &GroupName| {
+            let of_group = lines.iter().filter(|l| l.key.group == *group);
+            of_group.map(|l| l.count.ended).fold(0, u64::saturating_add)
+        };
+        let count = |g: &GroupSpec| u64::from(g.instances).saturating_sub(ended(&g.name));
+        let mut avoid = vec![first.cluster.clone()];
+        avoid.extend(job.avoid.keys().map(|(_, c)| c.clone()));
+        let elsewhere = self
+            .router
+            .place_whole(id, spec, count, &avoid, Some(&self.rooms))
+            .ok()
+            .flatten();
+        let reports = lines.iter().map(|l| (l, self.picture.report(id, &l.key)));
+        let reports: Vec<(&Line, Option<&SliceReport>)> = reports.collect();
+        // What is not known may have begun.
+        let may_live = |r: &Option<&SliceReport>| r.is_none_or(|r| r.live > 0);
+        let has_begun = !self.is_heard(&first.cluster) || reports.iter().any(|(_, r)| may_live(r));
+        if self.drains(&first.cluster) && !has_begun {
+            self.changed |= mark_all(job, None);
+            return;
+        }
+        if self.drains(&first.cluster) {
+            let Some(to) = elsewhere.filter(|_| self.drain_left > 0) else {
+                return;
+            };
+            for group in &spec.groups {
+                let unit = unit_of(self.picture, group);
+                take(&mut self.rooms, &to, spec, unit, count(group));
+            }
+            self.drain_left = self.drain_left.saturating_sub(spec.instances());
+            self.changed |= mark_all(job, Some(&to));
+            return;
+        }
+        if has_begun {
+            self.changed |= job.idle.remove(&first).is_some();
+            return;
+        }
+        let is_stuck = |(line, report): &(&Line, Option<&SliceReport>)| {
+            let stuck = report.and_then(|r| self.stuck(id, job, &line.key, r));
+            stuck.is_some_and(|stuck| !stuck.hopeful)
+        };
+        let stuck = reports.iter().any(is_stuck);
+        let granted = lines.iter().any(|l| l.allocated > 0);
+        // Its shard declines offers that do not suffice for all of it. Where there is too little capacity it waits for
+        // offers most of the time, and for hosts in between.
+        let mut waiting = reports.iter().filter_map(|(_, r)| *r).flat_map(|r| &r.waiting);
+        let unplaced = waiting.any(|(r, ..)| is_unplaced(r.code) || r.code == ReasonCode::AwaitingOffer);
+        if self.is_claimant(id, &first.cluster) || granted && !unplaced {
+            self.changed |= job.idle.remove(&first).is_some();
+            return;
+        }
+        let patience = if granted {
+            Span(self.spill_after.0.saturating_mul(UNOFFERED))
+        } else {
+            self.spill_after
+        };
+        self.changed |= !job.idle.contains_key(&first);
+        let since = *job.idle.get_or_insert_with(first.clone(), || self.now);
+        if !stuck && self.now.since(since) < patience {
+            return;
+        }
+        if granted {
+            if elsewhere.is_none() && !self.is_contended(&spec.pool) {
+                return;
+            }
+            for line in lines {
+                self.lowered.push((id, line.key.clone(), 0));
+            }
+            for group in &spec.groups {
+                self.avoid(job, &group.name, &first.cluster);
+            }
+        }
+        job.idle.remove(&first);
+        self.changed |= mark_all(job, None);
+    }
+}
+
+pub(crate) fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
+    r.cluster == key.cluster && r.generation == key.generation
+}
+
+/// Takes back marks by count in ranges where nothing is left to give back. Returns whether there were any.
+fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) -> bool {
+    let cut = report.returnable.ranges().len() >= RETURNABLE;
+    let idle = |r: &AssignedRange| {
+        let range: RangeSet = std::iter::once(r.range).collect();
+        !cut && range.intersect(&report.returnable).is_empty()
+    };
+    withdraw(job, key, idle)
+}
+
+/// Takes back marks by count of a slice. Returns whether there were any.
+fn withdraw(job: &mut JobView, key: &SliceKey, which: impl Fn(&AssignedRange) -> bool) -> bool {
+    let by_count = |r: &&AssignedRange| {
+        is_of(r, key) && r.releasing.as_ref().is_some_and(|m| m.count.is_some()) && which(r)
+    };
+    let ranges = job.decided.ranges(&key.group).iter();
+    let marked: RangeSet = ranges.filter(by_count).map(|r| r.range).collect();
+    if marked.is_empty() {
+        return false;
+    }
+    let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+        return false;
+    };
+    change(ranges, &marked, Cut::Kept, |r| {
+        Some(AssignedRange { releasing: None, ..r })
+    });
+    true
+}
+
+/// Marks all of a gang to leave: to a cluster, or to be bound nowhere. Returns whether anything of it was elsewhere.
+fn mark_all(job: &mut JobView, to: Option<&ClusterId>) -> bool {
+    let with = Releasing {
+        to: to.cloned(),
+        why: ReasonCode::Moved,
+        count: None,
+    };
+    let mut changed = false;
+    for group in job.groups() {
+        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
+            continue;
+        };
+        let there = ranges.iter().filter(|r| Some(&r.cluster) != to).map(|r| r.range);
+        let numbers: RangeSet = there.collect();
+        mark(ranges, &numbers, &with);
+        changed |= !numbers.is_empty();
+    }
+    changed
+}
+
+/// The outermost pools in which work is refused by a pool's limit or entitlement.
+fn contended(picture: &Picture) -> BTreeSet<String> {
+    let rooms = &picture.division.rooms;
+    let refused = picture.ledger.queue().pools().filter(|(pool, lines)| {
+        let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(*pool, side)));
+        lines.likenesses().any(|like| {
+            let left = left.iter().find(|(side, _)| *side == like.terms.side);
+            let why = left.and_then(|(_, left)| rooms.lacking(left, like));
+            why.is_some_and(|code| code.layer() == Layer::Pool)
+        })
+    });
+    let pools = refused.filter_map(|(pool, _)| picture.hierarchy.pool(pool));
+    pools.map(|p| outermost(&p.path).to_owned()).collect()
+}
+
+fn outermost(path: &str) -> &str {
+    path.trim_start_matches('/').split('/').next().unwrap_or_default()
+}

@@ -1,0 +1,91 @@
+//! Instances that are bound where they cannot begin, and go back.
+
+use super::case::{Case, batch, service};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{ReasonCode, Span};
+use echelon_core_testkit::build::shape;
+
+#[test]
+fn a_gang_is_bound_where_the_sum_of_its_groups_fits() {
+    let mut case = Case::with(&[("a", 10)]);
+    // By memory four of the large ones would fit alone, and by cores five of the others.
+    let gang = batch(4)
+        .shape(shape(1, 22_000))
+        .with_group("ps", 2, shape(2, 1_000))
+        .gang();
+    let job = case.job(1, gang);
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.active(job), [("a", 6)]);
+}
+
+#[test]
+fn a_service_is_bound_in_steps_and_none_of_it_stays_at_a_full_cluster() {
+    for clusters in [[("a", 1), ("b", 900)], [("a", 900), ("b", 1)]] {
+        let mut case = Case::with(&clusters);
+        let job = case.job(1, service(600));
+        case.run_for(Span::seconds(60));
+        assert_eq!(case.total_active(job), 600, "{clusters:?}: {}", case.ranges(job));
+    }
+}
+
+#[test]
+fn batch_work_at_its_most_running_comes_to_rest() {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    let job = case.job(1, batch(30).max_running(10));
+    case.run_for(Span::minutes(1));
+    assert_eq!(case.total_active(job), 10);
+    let bound = case.ranges(job);
+    let writes = case.rm.written.clone();
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.ranges(job), bound);
+    assert_eq!(case.rm.written, writes);
+}
+
+#[test]
+fn the_last_index_that_is_bound_ahead_goes_where_it_can_begin() {
+    let mut case = Case::with(&[("a", 4)]);
+    let job = case.job(1, batch(5));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(job), 4);
+    case = case.cluster("b", 4);
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.active(job), [("a", 4), ("b", 1)], "{}", case.ranges(job));
+}
+
+#[test]
+fn a_draining_cluster_out_of_reach_holds_up_no_other() {
+    let mut case = Case::with(&[("a", 300), ("b", 4), ("c", 400)]);
+    case.wish("c", Wish::Cordoned);
+    let large = case.job(1, batch(300).only(&["a"]));
+    let small = case.job(2, service(4).only(&["b", "c"]));
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(large), case.total_active(small)), (300, 4));
+    // More than leave at once wait there, and its shard is not heard.
+    case.shard("a").unplaceable = Some(ReasonCode::HostResources);
+    let waiting = case.job(3, batch(250).only(&["a"]).shape(shape(0, 1)));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(waiting), 0);
+    case.wish("c", Wish::Active);
+    case.wish("a", Wish::Draining);
+    case.cut("a");
+    case.wish("b", Wish::Draining);
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.active(small), [("c", 4)]);
+}
+
+#[test]
+fn a_gang_that_has_not_begun_leaves_a_draining_cluster_although_no_other_has_capacity() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    let other = case.job(1, service(4).only(&["b"]));
+    case.shard("a").unplaceable = Some(ReasonCode::HostResources);
+    let job = case.job(2, batch(3).gang());
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(other), case.total_active(job)), (4, 0));
+    assert_eq!(case.ranges(job), "0-2@a.1");
+    case.wish("a", Wish::Draining);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.ranges(job), "", "it is bound nowhere");
+    case.scale(other, 1);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.active(job), [("b", 3)]);
+}
