@@ -31,7 +31,11 @@ const LOST: Wanted<'static> = Wanted {
 fn mark(to: Option<&str>, count: Option<u64>) -> Releasing {
     Releasing {
         to: to.map(ClusterId::new),
-        why: ReasonCode::Moved,
+        why: if to.is_none() {
+            ReasonCode::ScaledDown
+        } else {
+            ReasonCode::Moved
+        },
         count,
     }
 }
@@ -56,6 +60,10 @@ fn what_lives_goes_on_or_is_stopped() {
         mark(None, None),
         mark(Some("c2"), Some(1)),
     );
+    let returned = Releasing {
+        why: ReasonCode::Moved,
+        ..mark(None, None)
+    };
     let runs = || record(RunState::Running);
     check(&[
         ("never begun", InstanceRecord::default(), WANTED, Next::Rest),
@@ -73,6 +81,12 @@ fn what_lives_goes_on_or_is_stopped() {
             with(&nowhere),
             Next::Stop(ReasonCode::ScaledDown),
         ),
+        (
+            "returned to its queue",
+            runs(),
+            with(&returned),
+            Next::Stop(ReasonCode::Moved),
+        ),
         ("marked by count", runs(), with(&some), Next::Rest),
         ("not held: kept", runs(), LOST, Next::Rest),
         ("stopping", record(RunState::Stopping), STOPPED, Next::Rest),
@@ -82,6 +96,10 @@ fn what_lives_goes_on_or_is_stopped() {
 #[test]
 fn what_is_over_is_followed_or_ends() {
     let (away, nowhere) = (mark(Some("c2"), None), mark(None, None));
+    let returned = Releasing {
+        why: ReasonCode::Moved,
+        ..mark(None, None)
+    };
     let failed = record(RunState::Failed);
     let waits = InstanceRecord {
         not_before: NOW.plus(Span(1)),
@@ -105,6 +123,12 @@ fn what_is_over_is_followed_or_ends() {
             failed.clone(),
             with(&nowhere),
             Next::End(Ended::Stopped),
+        ),
+        (
+            "returned to its queue",
+            failed.clone(),
+            with(&returned),
+            Next::Rest,
         ),
         ("succeeded", ended(Ended::Succeeded), WANTED, Next::Rest),
         ("used up", ended(Ended::Failed), WANTED, Next::Rest),

@@ -64,18 +64,22 @@ impl Federation {
         bail!("the resource manager does not lead")
     }
 
-    /// Submits jobs all at once and waits until each is assigned. Their progress is stored later, some hundred with each cycle.
+    /// Submits jobs all at once and waits until each is read, and all are granted that can be. Their progress is stored later,
+    /// some hundred with each cycle.
     pub(super) fn submit(&mut self, jobs: u32, instances: u32) -> Result<()> {
         for _ in 0..jobs {
             let hint = Event::Hint(self.store.jobs.add(instances));
             self.settle(hint);
         }
+        let mut before = None;
         for _ in 0..PATIENCE {
             let jobs = self.manager.picture().jobs.values();
-            let assigned = jobs.filter(|j| !j.durable.groups.is_empty() && !j.grants.is_empty());
-            if assigned.count() == self.n_jobs() {
+            let read = jobs.filter(|j| j.spec.is_some()).count();
+            let granted: u64 = self.shards.values().map(|s| s.granted).sum();
+            if read == self.n_jobs() && before == Some((read, granted)) {
                 return Ok(());
             }
+            before = Some((read, granted));
             self.cycle();
         }
         bail!("not all jobs were taken in")
