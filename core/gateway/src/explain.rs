@@ -60,8 +60,8 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
     })
 }
 
-/// A reason as it is now. What the resource manager stored last is old where it is not heard any more: at a cluster, or, of
-/// instances that are assigned to none, at all of them.
+/// A reason as it is now. What the resource manager stored last is old where it is not heard any more.
+/// Instances that are assigned to a cluster go by that cluster, all others by all clusters.
 fn as_now(stored: Waiting, parts: &[Part], no_manager_since: Option<Timestamp>) -> Waiting {
     let reason = Reason::new(ReasonCode::NoResourceManager);
     let overtaken = match &stored.cluster {

@@ -87,8 +87,8 @@ impl Federation {
             .or_else(|| named().next())
     }
 
-    /// Since when no shard has heard a resource manager, of those that give signs of life; `None` where one hears it, or there is
-    /// none that could say so.
+    /// Since when no shard with a fresh heartbeat has heard a resource manager.
+    /// `None`: one of them hears it, or no heartbeat is fresh.
     #[must_use]
     pub fn no_manager_since(&self, now: Timestamp) -> Option<Timestamp> {
         let is_fresh = |h: &&Heartbeat| now.since(h.at) <= FRESH;
@@ -127,7 +127,7 @@ pub struct JobView {
     pub names: BTreeMap<ClusterId, String>,
     /// Clusters that hold or held a part; empty in lists.
     pub parts: Vec<Part>,
-    /// Since when no shard that gives signs of life has heard a resource manager; `None` in lists.
+    /// Since when no shard with a fresh heartbeat has heard a resource manager; `None` in lists.
     pub no_manager_since: Option<Timestamp>,
     /// When its schedule is due next; empty in lists.
     pub due: Vec<Timestamp>,

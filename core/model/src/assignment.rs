@@ -200,12 +200,12 @@ impl Cutter {
     }
 }
 
-/// Who held numbers last that are bound nowhere.
+/// The last holder of indexes that are assigned to no cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LastHolder {
     /// Their last generation: they are bound again at the next one.
     pub generation: Generation,
-    /// The cluster whose records count for the next holder; `None`: they begin anew, as after a scale-down.
+    /// The cluster with the records that count for the next holder; `None`: none count, as after a scale-down.
     pub cluster: Option<ClusterId>,
 }
 
@@ -246,7 +246,7 @@ impl Assignment {
         self.ranges(group).iter().map(|r| r.range).collect()
     }
 
-    /// The lowest `n` indexes of a group that are bound nowhere and were not withdrawn: those that are bound next.
+    /// The indexes of a group that are bound next: the lowest `n` that are assigned to no cluster and not withdrawn.
     #[must_use]
     pub fn unbound(&self, group: &GroupName, withdrawn: &RangeSet, n: u64) -> RangeSet {
         let taken = self.assigned(group).union(withdrawn);

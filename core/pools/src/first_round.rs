@@ -1,6 +1,6 @@
 //! Round 0 of entitlement, kept while demands change. Most changes of demand change no amount: a pool that wanted more
-//! than it gets, and still does, leaves every other pool with what it has. Such a change costs a walk up the tree. All
-//! others divide anew, once for all of them, when the amounts are read. The result is that of `entitle`.
+//! than it gets, and still does, leaves every other pool with what it has. Such a change costs a walk up the tree. After
+//! any other change the next read divides the whole capacity, once. The result is that of `entitle`.
 
 use crate::entitle::{Entitlements, cap, divide, set};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};

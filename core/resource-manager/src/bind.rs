@@ -32,7 +32,7 @@ pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a>
     }
 }
 
-/// A group whose instances need clusters.
+/// A group with instances that need clusters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupOf<'a> {
     pub(crate) id: JobId,

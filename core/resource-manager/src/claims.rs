@@ -282,7 +282,7 @@ impl ResourceManager {
         }
     }
 
-    /// Claims whose claimants are known to their shards by now can be sent.
+    /// A claim can be sent when its shard knows the claimant.
     fn look_for_claimants(&mut self) {
         let picture = &self.picture;
         let waiting = picture.claims.all.values().filter(|c| !c.awaits.is_empty());

@@ -44,7 +44,7 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
             }
             next
         });
-        // What was scaled away begins anew if it is wanted again.
+        // Indexes that were scaled away have no records if they are wanted again.
         remember(decided, &key.group, key.generation, None, &gone);
         remember(decided, &key.group, key.generation, Some(&key.cluster), &returned);
         note_holders(decided, &key.group);
@@ -269,7 +269,7 @@ pub fn give(
 
 type Next = (Generation, Option<(ClusterId, Generation)>, RangeSet);
 
-/// The generations at which indexes are bound, with who held them before.
+/// The generations at which indexes are bound, with their last holders.
 fn next_generations(part: &RangeSet, released: &BTreeMap<LastHolder, RangeSet>) -> Vec<Next> {
     let mut rest = part.clone();
     let mut out = Vec::new();

@@ -113,7 +113,7 @@ fn of_group(
         let (reason, place) = unbound_reason(&router, &picture.division.rooms, &nowhere);
         let reason = place.map_or_else(
             || reason.clone(),
-            |place| held(picture, id, (&group.name, &place), reason.clone()),
+            |place| held(picture.claims.holders(id, &group.name, &place), reason.clone()),
         );
         out.add(None, reason, unbound, now);
     }
@@ -193,12 +193,15 @@ fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Re
 /// Why a slice gets no more.
 fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
     let key = &refused.key;
-    held(picture, id, (&key.group, &key.cluster), refused.reason.clone())
+    held(
+        picture.claims.holders(id, &key.group, &key.cluster),
+        refused.reason.clone(),
+    )
 }
 
 /// A reason with the pools that have the cluster, where a group waits for it in vain.
-fn held(picture: &Picture, id: JobId, (group, cluster): (&GroupName, &ClusterId), reason: Reason) -> Reason {
-    match picture.claims.holders(id, group, cluster) {
+fn held(holders: Option<&str>, reason: Reason) -> Reason {
+    match holders {
         Some(holders) if reason.code == ReasonCode::NoClusterCapacity => Reason {
             code: ReasonCode::PoolClusterHeld,
             ..reason.at(holders)

@@ -138,7 +138,6 @@ impl Blocks {
         self.unseen.get(cluster).is_some_and(|set| set.contains(n))
     }
 
-    /// The record that speaks for a number of a range; an error where it could not be read.
     /// The record of an index that is assigned to no cluster, where its last holder has one.
     fn last_record(
         &self,
@@ -152,6 +151,7 @@ impl Blocks {
         records.next()
     }
 
+    /// The record of an index of a range; an error where it could not be read.
     fn record(&self, range: &AssignedRange, n: InstanceNumber) -> Result<Option<&InstanceRecord>, ClusterId> {
         let of = |cluster: &ClusterId| self.records.get(&(cluster.clone(), n));
         if self.is_unseen(&range.cluster, n) {
