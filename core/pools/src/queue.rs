@@ -34,7 +34,7 @@ pub struct Likeness {
     pub unit: Unit,
     /// Where their instances wait, by index, in order.
     pub clusters: Clusters,
-    /// Their class, where more than capacity decides which hosts take them.
+    /// Their class: which hosts take them.
     pub class: Option<ClassDigest>,
     /// The longest that one of them can take; `None`: for ever.
     pub lasts: Option<Span>,

@@ -11,6 +11,7 @@ use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use crate::hold::Hold;
 use crate::terms::{Held, HostPoolIdx, Terms, Unit};
+use echelon_core_model::class::ClassDigest;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,6 +117,8 @@ pub struct Rooms {
     pools: Vec<PoolRoom>,
     /// In order of id; `None` where nothing more may begin.
     clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
+    /// Clusters of which no host can ever take a class, by class.
+    closed: Arc<BTreeSet<(ClassDigest, ClusterIdx)>>,
     /// Jobs of which something begins here for the first time, where pools bound their number.
     begun: BTreeSet<JobId>,
     /// What users have of pools that are fair to them.
@@ -148,9 +151,15 @@ impl Rooms {
             hierarchy,
             lends,
             clusters,
+            closed: Arc::default(),
             begun: BTreeSet::new(),
             users: BTreeMap::new(),
         }
+    }
+
+    /// Says of which clusters no host can ever take a class: their capacity is none for it.
+    pub fn close(&mut self, closed: &Arc<BTreeSet<(ClassDigest, ClusterIdx)>>) {
+        self.closed = Arc::clone(closed);
     }
 
     /// What each pool may use from now on, of ordinary room and of what is lent; what is taken stays taken.

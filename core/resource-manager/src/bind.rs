@@ -226,11 +226,34 @@ impl<'a> Router<'a> {
         let count = |group: &GroupSpec| count_of(request, group);
         let mut out = Vec::new();
         let mut avoid = request.avoid.clone();
+        // None that could not hold all of a group.
+        for group in &spec.groups {
+            let n = count(group);
+            let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+            let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+            avoid.extend(clusters.map(|c| c.id.clone()).filter(|id| {
+                let held = class
+                    .as_ref()
+                    .and_then(|(digest, class)| self.candidates.limits().more(id, *digest, class, 0));
+                held.is_some_and(|held| held < n)
+            }));
+        }
         while let Ok(Some(cluster)) = self.place_whole(request.job, spec, count, &avoid, None) {
             avoid.push(cluster.clone());
             out.push(cluster);
         }
         out
+    }
+
+    /// How many more of a group a cluster's hosts could hold, if nothing else ran there; `None`: nothing says that there is a
+    /// bound.
+    pub(crate) fn most_there(&self, request: &Request, cluster: &ClusterId) -> Option<u64> {
+        let spec = self.spec(request.job)?;
+        let index = spec.groups.iter().position(|g| g.name == request.group)?;
+        let class = InstanceClass::of(spec, spec.groups.get(index)?)?;
+        let there = self.picture.ledger.allocated(request.job, cluster, index);
+        let limits = self.candidates.limits();
+        limits.more(cluster, class.digest(), &class, there)
     }
 
     /// Why no cluster can ever take what a group asks for; `None` where one can.
@@ -311,12 +334,16 @@ pub(crate) fn bind(
     shares: &[(ClusterId, u64)],
 ) -> Vec<(SliceKey, u64)> {
     let mut left = missing(job, group);
+    let mut later: u64 = shares.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
     let grain = grain(spec, group);
     let withdrawn = spec.rules.withdrawn(group);
     let mut out = Vec::new();
     for (cluster, n) in shares {
+        later = later.saturating_sub(*n);
         let n = (*n).min(left);
-        let whole = n.div_ceil(grain).saturating_mul(grain).min(left);
+        // What completes a step is not taken from the clusters that follow.
+        let whole = n.div_ceil(grain).saturating_mul(grain);
+        let whole = whole.min(left.saturating_sub(later)).max(n);
         left -= whole;
         let free = job.decided.unbound(group, &withdrawn, whole);
         let decided = Arc::make_mut(&mut job.decided);

@@ -15,6 +15,9 @@ use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Within this time a shard that is reached answers a claim.
+const ANSWERED: Span = Span::seconds(2);
+
 /// A claim under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
@@ -234,6 +237,14 @@ impl ResourceManager {
             let homeless = &mut self.picture.claims.homeless;
             self.dirty.extend(remedy.homeless.told_anew(homeless));
             *homeless = remedy.homeless;
+            // What shards have not answered yet may be less than they were offered: the rest is there in a moment.
+            let mut unanswered = self.picture.claims.all.values().filter(|c| c.report.is_none());
+            let may_be_left = !remedy.claims.is_empty() || unanswered.next().is_some();
+            let wait = if may_be_left {
+                ANSWERED.min(rules.after)
+            } else {
+                rules.after
+            };
             for key in remedy.in_vain {
                 self.dirty.insert(key.0);
                 let tries = self
@@ -242,13 +253,14 @@ impl ResourceManager {
                     .refused
                     .get(&key)
                     .map_or(0, |(_, tries)| *tries);
-                let until = now.plus(rules.after);
+                let until = now.plus(wait);
                 self.picture.claims.refused.insert(key, (until, tries));
             }
             // A pool's claimant that takes from several clusters is bound once for all of them.
-            let mut bound: BTreeMap<(JobId, ClusterId), BoundClaimant> = BTreeMap::new();
+            let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
             for mut made in remedy.claims {
-                let key = (made.claim.job, made.waits.clone());
+                let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
+                let key = (made.claim.job, made.waits.clone(), groups);
                 let of_claimant = bound.entry(key).or_insert_with(|| self.bind_claimant(&made));
                 if made.claim.parts.iter().any(|p| p.generation == preempt::UNBOUND) {
                     made.claim.parts.clone_from(&of_claimant.parts);
@@ -354,9 +366,14 @@ fn is_known(picture: &Picture, view: &ClaimView, part: &ClaimPart) -> bool {
         let job = picture.jobs.get(&view.claim.job);
         return job.is_some_and(|job| job.decided == job.durable);
     }
+    let group = picture.group(view.claim.job, &key.group).map(|(_, group)| group);
+    let has_volume = group.is_some_and(|g| g.volume.is_some());
     let report = picture.report(view.claim.job, &key);
     report.is_some_and(|r| {
+        let begun = r.active + r.succeeded + r.failed + r.stopped;
+        let startable = r.returnable.count().saturating_add(begun);
         let is_cut = r.returnable.ranges().len() >= RETURNABLE;
-        is_cut || r.returnable.count() >= part.count
+        // What holds a volume cannot be returned, but can begin.
+        is_cut || startable >= part.count || has_volume && r.held.count() >= part.count
     })
 }

@@ -163,7 +163,8 @@ impl ResourceManager {
         self.dirty.extend(self.agenda.take_due(now));
         for id in self.picture.ledger.avoided_until(now) {
             if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.avoid.retain(|_, until| *until > now);
+                let over = job.avoid.values_mut().filter(|avoided| avoided.until <= now);
+                over.for_each(|avoided| avoided.is_over = true);
             }
         }
         let jobs = self.picture.jobs.after(self.turns.all.0);

@@ -14,15 +14,16 @@ use crate::holds::holds;
 use crate::ledger::{Ledger, OfPool};
 use crate::picture::{ClusterView, JobView, Picture};
 use crate::room::{capacity, left, lent, usable as usable_capacity};
-use echelon_core_model::class::InstanceClass;
+use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::sum::MOST_COUNTED;
-use echelon_core_model::{GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, Entitlements, FirstRound, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue, Request,
-    Rooms, Route, SecondRound, Side, SliceRequest, Turn, Usable, admit, entitle, give_out_again, keep_all,
+    Admission, ClusterIdx, Entitlements, FirstRound, Hold, Holds, HostPoolIdx, Kept, Likeness, Line, Queue,
+    Request, Rooms, Route, SecondRound, Side, SliceRequest, Turn, Usable, admit, entitle, give_out_again,
+    keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Division {
     wanted: BTreeMap<PoolIdx, Wanted>,
     /// What hosts could hold then.
     limits: HostLimits,
+    /// The clusters of which no host can take a class that waits, and when that was looked at last.
+    closed: (Timestamp, Arc<BTreeSet<(ClassDigest, ClusterIdx)>>),
     /// What round 0 gave every pool, when room was just kept for gangs.
     pub(crate) first: Option<Entitled>,
     /// What the second round went by and gave; `None` when there was none.
@@ -204,6 +207,10 @@ impl Division {
         let mut touched = std::mem::take(&mut self.touched);
         let limits = HostLimits::of(picture);
         let are_others = limits != self.limits;
+        if are_others {
+            // Looked at again at once.
+            self.closed.0 = Timestamp(0);
+        }
         self.limits = limits;
         if self.kept_round.as_ref().is_none_or(|(of, _)| *of != tree) {
             self.wanted = demands_within(&self.limits, picture, ledger);
@@ -241,6 +248,28 @@ impl Division {
     }
 }
 
+impl Division {
+    /// The clusters of which no host can take a class that waits, as of the last admission.
+    pub(crate) const fn closed(&self) -> &Arc<BTreeSet<(ClassDigest, ClusterIdx)>> {
+        &self.closed.1
+    }
+
+    /// Looked at when hosts change, and once a second for the classes that have come to wait.
+    fn closed_clusters(
+        &mut self,
+        picture: &Picture,
+        now: Timestamp,
+    ) -> &Arc<BTreeSet<(ClassDigest, ClusterIdx)>> {
+        let (at, closed) = &mut self.closed;
+        if now.since(*at) >= NOTED {
+            let basis = picture.ledger.basis();
+            *closed = Arc::new(self.limits.closed(&picture.ledger, |id| basis.index(id)));
+            *at = now;
+        }
+        closed
+    }
+}
+
 /// What is left in pools and clusters within what pools are entitled to.
 #[must_use]
 pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
@@ -273,6 +302,7 @@ pub fn divide(picture: &mut Picture, now: Timestamp, patience: Span) -> Vec<Admi
     let mut division = std::mem::take(&mut picture.division);
     let first = division.stand(picture);
     let mut rooms = rooms(picture, &picture.ledger, &first);
+    rooms.close(division.closed_clusters(picture, now));
     let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
     division.holds.now = now;
     let known = (picture as &Picture, &picture.ledger, &division.holds);
@@ -350,22 +380,33 @@ pub(crate) fn ask(picture: &Picture, limits: &HostLimits, turn: &Turn) -> Option
     let group = spec.group(&turn.group)?;
     let lines = lines(picture, turn.job, job);
     let request = asked(picture, (turn.job, job), (spec, group), &lines)?;
-    Some(within_hosts(limits, spec, group, request))
+    Some(within_hosts(limits, (spec, group), &lines, request))
 }
 
 /// A request without what the hosts of a cluster could not hold beside what the group has there.
-fn within_hosts(limits: &HostLimits, spec: &JobSpec, group: &GroupSpec, request: Request) -> Request {
+fn within_hosts(
+    limits: &HostLimits,
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[SliceLine],
+    request: Request,
+) -> Request {
     let class = InstanceClass::of(spec, group).filter(|_| request.gang.is_empty());
     let Some(class) = class.filter(|_| !request.slices.is_empty()) else {
         return request;
     };
     let digest = class.digest();
+    // Of several generations at a cluster.
+    let mut there: BTreeMap<ClusterId, u64> = BTreeMap::new();
+    for line in lines.iter().filter(|l| l.key.group == group.name) {
+        let sum = there.entry(line.key.cluster.clone()).or_default();
+        *sum = sum.saturating_add(line.allocated);
+    }
     let held = |slice: SliceRequest| {
-        let most = limits.more(&slice.cluster, digest, &class, slice.allocated);
-        SliceRequest {
-            more: most.map_or(slice.more, |most| slice.more.min(most)),
-            ..slice
-        }
+        let there = there.entry(slice.cluster.clone()).or_default();
+        let most = limits.more(&slice.cluster, digest, &class, *there);
+        let more = most.map_or(slice.more, |most| slice.more.min(most));
+        *there = there.saturating_add(more);
+        SliceRequest { more, ..slice }
     };
     let slices = request.slices.into_iter().map(held);
     Request {

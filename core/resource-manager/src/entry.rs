@@ -116,7 +116,7 @@ pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
 /// What a job adds now.
 pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) -> Entry {
     let mut out = Entry {
-        later: job.avoid.values().copied().min(),
+        later: avoided_until(job),
         ..Entry::default()
     };
     out.marks.unstored = job.tombstone || job.decided != job.durable;
@@ -237,11 +237,10 @@ fn waits(
     waits.collect()
 }
 
-/// The class of what is asked for, where more than capacity decides which hosts take it.
+/// The class of what is asked for. Gangs have none: their groups may be of several.
 fn class(spec: &JobSpec, request: &Request) -> Option<ClassDigest> {
     let group = spec.group(&request.group).filter(|_| request.gang.is_empty())?;
-    let class = InstanceClass::of(spec, group)?;
-    (class.exclusive || !class.is_plain()).then(|| class.digest())
+    InstanceClass::of(spec, group).map(|class| class.digest())
 }
 
 /// The longest that what is asked for can take.
@@ -317,8 +316,17 @@ pub(crate) fn have(job: &JobView, group: &GroupName) -> Vec<(ClusterId, u64)> {
 
 /// Clusters where a group found no host a short while ago.
 pub(crate) fn avoided(job: &JobView, group: &GroupName) -> Vec<ClusterId> {
-    let of_group = job.avoid.keys().filter(|(g, _)| g == group);
-    of_group.map(|(_, cluster)| cluster.clone()).collect()
+    let of_group = job
+        .avoid
+        .iter()
+        .filter(|((g, _), avoided)| g == group && !avoided.is_over);
+    of_group.map(|((_, cluster), _)| cluster.clone()).collect()
+}
+
+/// When the next cluster is not avoided any more.
+fn avoided_until(job: &JobView) -> Option<Timestamp> {
+    let open = job.avoid.values().filter(|avoided| !avoided.is_over);
+    open.map(|avoided| avoided.until).min()
 }
 
 /// One instance of a group.

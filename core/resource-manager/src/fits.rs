@@ -13,7 +13,8 @@ use echelon_core_model::directive::{Capacity, ClassFits, NamedClasses, Order};
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, HostPoolName, Reason, ReasonCode, Resources};
-use std::collections::BTreeMap;
+use echelon_core_pools::ClusterIdx;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a shard was asked, and what it has reported.
@@ -219,6 +220,20 @@ impl HostLimits {
             });
         }
         Some(sum.max_each(allocated))
+    }
+
+    /// The clusters of which no host can ever take a class that waits. `index` gives the index of a cluster.
+    pub(crate) fn closed(
+        &self,
+        ledger: &Ledger,
+        index: impl Fn(&ClusterId) -> Option<ClusterIdx>,
+    ) -> BTreeSet<(ClassDigest, ClusterIdx)> {
+        let mut out = BTreeSet::new();
+        for (digest, class) in ledger.waiting_classes(|_| true) {
+            let closed = self.0.iter().filter(|c| c.ever(digest, class) == Some(0));
+            out.extend(closed.filter_map(|c| Some((digest, index(&c.id)?))));
+        }
+        out
     }
 
     /// How many more instances of a class the hosts of a cluster hold beside `there` of the same group, when nothing else

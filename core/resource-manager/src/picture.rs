@@ -3,7 +3,7 @@
 
 mod job;
 
-pub use self::job::{JobView, Sent};
+pub use self::job::{Avoided, JobView, Sent};
 use crate::claims::Claims;
 use crate::division::Division;
 use crate::ended::EndedJob;

@@ -120,6 +120,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         .with(id, entry(picture, picture.ledger.basis(), id, &job));
     let entitled = entitled(picture, &ledger);
     let mut rooms = rooms(picture, &ledger, &entitled);
+    rooms.close(picture.division.closed());
     let mine = |turn: &Turn| {
         let group = spec.group(&turn.group)?;
         asked(picture, (id, &job), (spec, group), &lines(picture, id, &job))

@@ -145,13 +145,30 @@ impl Offer<'_> {
         let mut out = request.slices.clone();
         if request.unbound > 0 {
             let all = self.router.all_places(request).into_iter();
-            let others: Vec<ClusterId> = all.filter(|c| out.iter().all(|s| s.cluster != *c)).collect();
-            out.extend(others.into_iter().map(|cluster| SliceRequest {
+            let mut others: Vec<ClusterId> = all.filter(|c| out.iter().all(|s| s.cluster != *c)).collect();
+            // Where it was in vain others have their turn.
+            let key = (request.job, request.group.clone());
+            let tries = self
+                .picture
+                .claims
+                .refused
+                .get(&key)
+                .map_or(0, |(_, tries)| *tries);
+            let turn = usize::try_from(tries).unwrap_or_default();
+            let turn = turn.checked_rem(others.len()).unwrap_or_default();
+            others.rotate_left(turn);
+            let count = |cluster: &ClusterId| {
+                let held = self.router.most_there(request, cluster);
+                let held = held.filter(|_| request.gang.is_empty()).unwrap_or(u64::MAX);
+                request.unbound.min(held)
+            };
+            let slices = others.into_iter().map(|cluster| SliceRequest {
+                more: count(&cluster),
                 cluster,
                 generation: UNBOUND,
                 allocated: 0,
-                more: request.unbound,
-            }));
+            });
+            out.extend(slices.filter(|slice| slice.more > 0));
         }
         out
     }

@@ -10,7 +10,7 @@ use crate::daemons;
 use crate::entry::{Line, avoided, have, is_unplaced, lines, terms_of, unit_of};
 use crate::fits;
 use crate::moves::{mark, missing};
-use crate::picture::{JobView, Picture, SliceKey};
+use crate::picture::{Avoided, JobView, Picture, SliceKey};
 use crate::ranges::{Cut, change};
 use crate::rollouts;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
@@ -20,11 +20,15 @@ use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Span, Timestamp};
 use echelon_core_pools::{Rooms, Side};
+use echelon_core_routing::Share;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
 pub(crate) const MAX_RANGES: usize = 400;
+
+/// How often the time for which a cluster is avoided doubles at most.
+const MOST_DOUBLED: u32 = 2;
 
 /// How many times longer a gang waits for offers than for a host before it goes elsewhere.
 const UNOFFERED: u64 = 4;
@@ -99,6 +103,12 @@ impl Returns<'_> {
                 spec: &spec,
                 group,
             };
+            if report.active > 0 {
+                // It finds hosts again.
+                let key = (key.group.clone(), key.cluster.clone());
+                let is_over = job.avoid.get(&key).is_some_and(|avoided| avoided.is_over);
+                self.changed |= is_over && job.avoid.remove(&key).is_some();
+            }
             if spec.kind != JobKind::Daemon {
                 self.changed |= withdraw_idle(job, key, report);
             }
@@ -179,9 +189,6 @@ impl Returns<'_> {
             return;
         };
         let beyond = self.is_beyond(key, spec, group, granted.saturating_sub(report.active));
-        if hopeful && !beyond {
-            return;
-        }
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         let have = have(job, &key.group);
@@ -189,6 +196,9 @@ impl Returns<'_> {
         let elsewhere: u64 = shares.iter().map(|s| s.count).sum();
         let count = if elsewhere > 0 {
             elsewhere
+        } else if hopeful && !beyond {
+            // Capacity may be made for it on hosts here.
+            return;
         } else if beyond || self.is_contended(&spec.pool) {
             count
         } else {
@@ -240,8 +250,15 @@ impl Returns<'_> {
     }
 
     fn avoid(&self, job: &mut JobView, group: &GroupName, cluster: &ClusterId) {
-        let until = self.now.plus(Span(self.spill_after.0.saturating_mul(2)));
-        job.avoid.insert((group.clone(), cluster.clone()), until);
+        let key = (group.clone(), cluster.clone());
+        let tries = job.avoid.get(&key).map_or(0, |avoided| avoided.tries);
+        let span = Span(self.spill_after.0.saturating_mul(2 << tries.min(MOST_DOUBLED)));
+        let avoided = Avoided {
+            until: self.now.plus(span),
+            tries: tries.saturating_add(1),
+            is_over: false,
+        };
+        job.avoid.insert(key, avoided);
     }
 
     /// Whether work waits for quota in the outermost pool of a path.
@@ -259,7 +276,8 @@ impl Returns<'_> {
         let waiting = line.count.startable().saturating_sub(line.allocated);
         let granted = job.grants.get(key).map_or(0, |g| g.granted());
         let surplus = waiting.saturating_sub(allowance(spec, line, granted));
-        let surplus = surplus.max(self.stock_for_others(of, job, idle, waiting));
+        let shares = self.stock_for_others(of, job, idle, waiting);
+        let surplus = surplus.max(shares.iter().map(|s| s.count).sum());
         if surplus == 0 || !self.is_heard(&key.cluster) || self.is_claimant(id, &key.cluster) {
             self.changed |= job.idle.remove(key).is_some();
             return;
@@ -270,19 +288,23 @@ impl Returns<'_> {
         if self.now.since(since) >= self.spill_after {
             self.give_back(job, key, surplus, report);
             job.idle.remove(key);
+            let unit = unit_of(self.picture, of.group);
+            for share in shares {
+                take(&mut self.rooms, &share.cluster, spec, unit, share.count);
+            }
         }
     }
 
-    /// How many of a slice's indexes that are bound without a grant other clusters could begin now. Those that are bound nowhere
-    /// come first.
-    fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> u64 {
+    /// Which other clusters could begin how many of a slice's indexes that are bound without a grant. Those that are bound
+    /// nowhere come first.
+    fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> Vec<Share> {
         let GroupOf { spec, group, .. } = of;
         let key = &idle.line.key;
         let Some(pool) = self.picture.hierarchy.find(&spec.pool) else {
-            return 0;
+            return Vec::new();
         };
         if stock == 0 || missing(job, &key.group) > 0 {
-            return 0;
+            return Vec::new();
         }
         let quota = self
             .rooms
@@ -291,8 +313,7 @@ impl Returns<'_> {
         let have = have(job, &key.group);
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
-        let shares = self.router.places(of, n, self.within(&have, &avoid));
-        shares.iter().map(|s| s.count).sum()
+        self.router.places(of, n, self.within(&have, &avoid))
     }
 
     /// Whether capacity is being made at a cluster for a job.
@@ -404,8 +425,13 @@ impl Returns<'_> {
             return;
         }
         if lines.iter().any(|l| l.key.cluster != first.cluster) {
-            // It came apart, as when a mark was taken back for a part of it: all follow the first.
-            self.changed |= mark_all(job, Some(&first.cluster));
+            // It came apart, as when a mark was taken back for a part of it: all follow the first that may stay.
+            let takes = |c: &ClusterId| {
+                let view = self.picture.clusters.get(c);
+                view.is_some_and(|v| v.wish() == Wish::Active)
+            };
+            let to = lines.iter().map(|l| &l.key.cluster).find(|c| takes(c));
+            self.changed |= mark_all(job, to);
             return;
         }
         let ended = |group: &GroupName| {
@@ -414,7 +440,7 @@ impl Returns<'_> {
         };
         let count = |g: &GroupSpec| u64::from(g.instances).saturating_sub(ended(&g.name));
         let mut avoid = vec![first.cluster.clone()];
-        avoid.extend(job.avoid.keys().map(|(_, c)| c.clone()));
+        avoid.extend(spec.groups.iter().flat_map(|g| avoided(job, &g.name)));
         let elsewhere = self
             .router
             .place_whole(id, spec, count, &avoid, Some(&self.rooms))
@@ -447,7 +473,7 @@ impl Returns<'_> {
         }
         let is_stuck = |(line, report): &(&Line, Option<&SliceReport>)| {
             let stuck = report.and_then(|r| self.stuck(id, job, &line.key, r));
-            stuck.is_some_and(|stuck| !stuck.hopeful)
+            stuck.is_some_and(|stuck| !stuck.hopeful || elsewhere.is_some())
         };
         let stuck = reports.iter().any(is_stuck);
         let granted = lines.iter().any(|l| l.allocated > 0);
@@ -491,10 +517,13 @@ pub(crate) fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
 
 /// Takes back marks by count in ranges where nothing is left to give back. Returns whether there were any.
 fn withdraw_idle(job: &mut JobView, key: &SliceKey, report: &SliceReport) -> bool {
-    let cut = report.returnable.ranges().len() >= RETURNABLE;
+    let is_cut = report.returnable.ranges().len() >= RETURNABLE;
+    // The highest are named: of lower ones nothing is known.
+    let lowest = report.returnable.ranges().first().map(|range| range.first);
     let idle = |r: &AssignedRange| {
         let range: RangeSet = std::iter::once(r.range).collect();
-        !cut && range.intersect(&report.returnable).is_empty()
+        let is_unknown = is_cut && lowest.is_some_and(|lowest| r.range.first < lowest);
+        !is_unknown && range.intersect(&report.returnable).is_empty()
     };
     withdraw(job, key, idle)
 }

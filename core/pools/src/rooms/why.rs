@@ -12,7 +12,8 @@ impl Rooms {
     /// Whether a cluster where they wait has room for one more of those who are alike.
     fn have_room(&self, like: &Likeness) -> bool {
         let (side, unit) = (like.terms.side, like.unit);
-        let has_room = |c: &ClusterIdx| unit.shape.fits(self.cluster_at(*c, side, unit));
+        let is_closed = |c: &ClusterIdx| like.class.is_some_and(|class| self.closed.contains(&(class, *c)));
+        let has_room = |c: &ClusterIdx| unit.shape.fits(self.cluster_at(*c, side, unit)) && !is_closed(c);
         like.clusters.iter().any(has_room)
     }
 

@@ -25,6 +25,17 @@ pub struct Sent {
     pub at: Timestamp,
 }
 
+/// A cluster to which instances of a group are not bound for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Avoided {
+    /// Until then.
+    pub until: Timestamp,
+    /// How often in a row it was tried in vain.
+    pub tries: u32,
+    /// The time is over. It is remembered, so that the next one is longer, until something of the group runs there.
+    pub is_over: bool,
+}
+
 /// A job as it is known.
 #[derive(Debug, Clone)]
 pub struct JobView {
@@ -46,8 +57,8 @@ pub struct JobView {
     pub grants: Few<SliceKey, GrantLine>,
     /// Parts of `max_unavailable` by group and cluster.
     pub parts: Few<(GroupName, ClusterId), GrantLine>,
-    /// Clusters that instances of a group are not bound to, until then: no host there could take them.
-    pub avoid: Few<(GroupName, ClusterId), Timestamp>,
+    /// Clusters of which no host took instances of a group.
+    pub avoid: Few<(GroupName, ClusterId), Avoided>,
     /// Since when instances of a slice are bound without a grant.
     pub idle: Few<SliceKey, Timestamp>,
     /// What was ordered last, by cluster.

@@ -2,8 +2,9 @@
 
 use super::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::siting::Constraint;
 use echelon_core_model::{ReasonCode, Span};
-use echelon_core_testkit::build::shape;
+use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
 fn a_gang_is_bound_where_the_sum_of_its_groups_fits() {
@@ -88,4 +89,114 @@ fn a_gang_that_has_not_begun_leaves_a_draining_cluster_although_no_other_has_cap
     case.scale(other, 1);
     case.run_for(Span::seconds(30));
     assert_eq!(case.active(job), [("b", 3)]);
+}
+
+/// Two clusters and two pools; the hosts of the second cluster meet no constraint.
+fn constrained(b_cores: u64) -> Case {
+    let mut case = Case::with(&[("a", 10), ("b", b_cores)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.shard("b").constrained_cores = Some(0);
+    case.run_for(Span::seconds(6));
+    case
+}
+
+/// Batch work with a constraint.
+fn zoned(instances: u32) -> JobBuilder {
+    batch(instances).group(|g| g.constraints = vec![Constraint::one_of("zone", &["x"])])
+}
+
+fn taken(case: &Case) -> u64 {
+    let slices = case.shards.values().flat_map(|s| s.slices.values());
+    slices.map(|s| s.preempted).sum()
+}
+
+#[test]
+fn capacity_is_made_where_hosts_can_hold_what_it_is_made_for() {
+    let mut case = constrained(10);
+    case.job(1, batch(60).pool("/x"));
+    case.run_for(Span::seconds(8));
+    let claimants = [2, 3, 4, 5].map(|n| case.job(n, zoned(1).pool("/y")));
+    case.run_for(Span::minutes(3));
+    for job in claimants {
+        assert_eq!(case.active(job), [("a", 1)]);
+    }
+    assert_eq!(taken(&case), 4);
+}
+
+#[test]
+fn capacity_of_hosts_that_cannot_hold_it_keeps_nothing_from_being_preempted() {
+    // Of the second cluster three cores are free.
+    let mut case = constrained(7);
+    case.job(1, batch(60).pool("/x").only(&["a"]));
+    case.job(2, batch(30).pool("/x").shape(shape(4, 100)).only(&["b"]));
+    case.run_for(Span::seconds(8));
+    // Each pool is entitled to 8.5 cores, and the first has 14.
+    let job = case.job(3, zoned(10).pool("/y"));
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.active(job), [("a", 6)]);
+}
+
+#[test]
+fn work_that_finds_no_host_goes_where_there_is_capacity_before_others_are_stopped() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case.job(1, batch(8).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.shard("a").unplaceable = Some(ReasonCode::HostResources);
+    let job = case.job(2, batch(2).pool("/y"));
+    case.run_for(Span::seconds(3));
+    case = case.cluster("c", 4);
+    case.run_for(Span::seconds(26));
+    assert_eq!((case.active(job), taken(&case)), (vec![("c", 2)], 0));
+}
+
+#[test]
+fn two_groups_of_a_job_get_capacity_each() {
+    let mut case = Case::with(&[("a", 20)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case.job(1, batch(60).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let job = case.job(2, batch(3).with_group("ps", 3, shape(1, 100)).pool("/y"));
+    case.run_for(Span::seconds(45));
+    assert_eq!((case.total_active(job), taken(&case)), (6, 6));
+}
+
+#[test]
+fn a_step_of_binding_takes_nothing_from_the_next_cluster() {
+    for clusters in [[("a", 101), ("b", 2_000)], [("a", 2_000), ("b", 101)]] {
+        let mut case = Case::with(&clusters);
+        let job = case.job(1, batch(1_000));
+        case.run_for(Span::seconds(5));
+        assert_eq!(
+            case.total_active(job),
+            1_000,
+            "{clusters:?}: {}",
+            case.ranges(job)
+        );
+    }
+}
+
+#[test]
+fn what_no_host_takes_is_tried_less_and_less_often() {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    for cluster in ["a", "b"] {
+        case.shard(cluster).unplaceable = Some(ReasonCode::HostResources);
+    }
+    let job = case.job(1, batch(2));
+    let writes = |case: &Case| case.rm.written.values().sum::<u64>();
+    case.run_for(Span::minutes(2));
+    let first = writes(&case);
+    case.run_for(Span::minutes(10));
+    let before = writes(&case);
+    case.run_for(Span::minutes(2));
+    let later = writes(&case) - before;
+    assert!(later * 2 <= first, "{first} writes at first, {later} later");
+    case.shard("b").unplaceable = None;
+    case.run_for(Span::minutes(4));
+    assert_eq!(case.active(job), [("b", 2)]);
 }
