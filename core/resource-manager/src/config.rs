@@ -1,6 +1,5 @@
 //! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
 
-use crate::preempt::Preemption;
 use echelon_core_model::Span;
 use echelon_core_model::store::REQUEST_IDS_KEPT;
 
@@ -79,4 +78,17 @@ impl Config {
             max_backoff: Span::seconds(5),
         }
     }
+}
+
+/// How preemption goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemption {
+    /// How long a shape has to be starved before room is made for it.
+    pub after: Span,
+    /// Most instances that are taken in a minute.
+    pub a_minute: u64,
+    /// Most claims at one cluster at a time.
+    pub claims: usize,
+    /// How long a claim is kept.
+    pub patience: Span,
 }

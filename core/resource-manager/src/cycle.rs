@@ -4,19 +4,25 @@
 //! changed, at waiting work that could get something, and at some other jobs in turn, never at all jobs. Deciding twice on the
 //! same picture changes nothing.
 
-use crate::bind::Router;
-use crate::contact::{changed_state, contact};
-use crate::control::kills;
+use crate::admission::binding;
+use crate::admission::grants::grants;
+use crate::admission::router::Router;
+use crate::assignment::{release, scale};
+use crate::demand::found::take_found;
+use crate::demand::{daemons, ledger};
 use crate::division::divide;
 use crate::effect::Effect;
-use crate::found::take_found;
-use crate::grants::grants;
+use crate::facts::cluster::ClusterView;
+use crate::facts::connection::{changed_state, contact};
+use crate::facts::job::{JobView, Sent};
+use crate::facts::slice::SliceKey;
 use crate::manager::{Phase, ResourceManager, Turns};
-use crate::orders::{digest, has_confirmed, listeners, orders};
-use crate::parts::parts;
-use crate::picture::{ClusterView, JobView, Sent, SliceKey};
+use crate::orders::allotments::parts;
+use crate::orders::kill_switch::kills;
+use crate::orders::slice_orders::{digest, has_confirmed, listeners, orders};
+use crate::preemption::claimants;
 use crate::returns::Returns;
-use crate::{bind, claimants, daemons, ledger, moves, ops};
+use crate::storage::operations::Purpose;
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Order, SliceOrder};
@@ -75,7 +81,7 @@ impl ResourceManager {
 
     /// Whether what may show an old storage is being read.
     fn reads_evidence(&self) -> bool {
-        use ops::Purpose::{ReadLeadership, ReadMark, ReadSwitches};
+        use Purpose::{ReadLeadership, ReadMark, ReadSwitches};
         [ReadLeadership, ReadMark, ReadSwitches]
             .iter()
             .any(|purpose| self.ops.has(purpose))
@@ -96,7 +102,7 @@ impl ResourceManager {
             Phase::Taking => {}
             Phase::Recovering | Phase::Leading => {
                 at.push(self.timers.confirmed.plus(self.config.lease));
-                if !self.ops.has(&ops::Purpose::ConfirmEpoch) {
+                if !self.ops.has(&Purpose::ConfirmEpoch) {
                     let third = Span(self.config.lease.0 / 3);
                     at.push(self.timers.confirm_asked.plus(third));
                 }
@@ -200,9 +206,9 @@ impl ResourceManager {
                 take_found(&self.picture, id, &mut job);
             }
             if self.picture.awaiting.is_none() || job.running_spec().is_none() {
-                moves::settle_released(&self.picture, id, &mut job);
+                release::settle_released(&self.picture, id, &mut job);
             }
-            moves::scale(&mut job);
+            scale::scale(&mut job);
             let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
             let bound = spec.filter(|s| self.picture.hierarchy.leaf(&s.pool).is_some());
             if let (Some(spec), true) = (bound, self.picture.awaiting.is_none()) {
@@ -263,7 +269,7 @@ impl ResourceManager {
         };
         let bound = job
             .running()
-            .map(|spec| bind::bind(&mut job, &spec, group, shares));
+            .map(|spec| binding::bind(&mut job, &spec, group, shares));
         self.picture.jobs.give_back(id, job, true);
         self.dirty.insert(id);
         bound.unwrap_or_default()
@@ -273,7 +279,7 @@ impl ResourceManager {
     fn bind_ahead(&mut self, ids: &BTreeSet<JobId>) {
         for id in ids {
             let job = self.picture.jobs.get(id);
-            let ahead = job.map(|job| bind::ahead(&self.picture, *id, job));
+            let ahead = job.map(|job| binding::ahead(&self.picture, *id, job));
             for (group, cluster, n) in ahead.unwrap_or_default() {
                 self.bind_to(*id, &group, &[(cluster, n)]);
             }

@@ -1,8 +1,7 @@
 //! What a resource manager asks of its shell. Any effect may be lost or performed twice.
 
+use crate::answers::{Plan, PlanToken, PoolFigures};
 use crate::event::LinkId;
-use crate::figures::PoolFigures;
-use crate::plan::{Plan, PlanToken};
 use echelon_core_model::directive::Directive;
 use echelon_core_model::store::{Op, OpId, Stamp};
 use echelon_core_model::{ClusterId, Epoch, JobId};

@@ -1,6 +1,6 @@
 //! What a resource manager is told. Any event may come late, twice or never.
 
-use crate::plan::PlanToken;
+use crate::answers::PlanToken;
 use echelon_core_model::directive::Report;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;

@@ -1,22 +1,25 @@
 //! The state machine's face: events in, effects out. It acts only while it leads; what it knows is in `picture`, what is under way
 //! in `ops`. The steps themselves are in the files named after them.
 
-use crate::agenda::Agenda;
-use crate::awaited::Awaited;
-use crate::bids::Bids;
+use crate::checks::sum_audit::SumFaults;
 use crate::config::Config;
 use crate::effect::Effect;
-use crate::ended::Returning;
 use crate::event::Event;
-use crate::filing::Filing;
-use crate::found::Resume;
-use crate::openings::Openings;
-use crate::ops::Ops;
-use crate::picture::{ClusterView, JobView, Picture};
-use crate::sum_audit::SumFaults;
-use crate::tenure::Tenure;
-use crate::tombstones::Tombstone;
-use crate::{figures, plan, reports};
+use crate::facts::cluster::ClusterView;
+use crate::facts::job::JobView;
+use crate::facts::reports;
+use crate::leadership::resume::Resume;
+use crate::leadership::tenure::Tenure;
+use crate::lifecycle::dependents::Awaited;
+use crate::lifecycle::head_changes::Bids;
+use crate::lifecycle::retirement::Returning;
+use crate::lifecycle::scheduled_creations::Openings;
+use crate::lifecycle::timer_queue::Agenda;
+use crate::lifecycle::tombstones::Tombstone;
+use crate::picture::Picture;
+use crate::queries::{figures, plan};
+use crate::storage::filing::Filing;
+use crate::storage::operations::Ops;
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Evidence, Op, Stamp, TroubleKind, Write};
@@ -88,10 +91,10 @@ pub struct ResourceManager {
     pub(crate) turns: AllTurns,
     /// Whether room, pools or clusters changed.
     pub(crate) due: bool,
-    pub(crate) todo: VecDeque<(crate::ops::Purpose, Op)>,
+    pub(crate) todo: VecDeque<(crate::storage::operations::Purpose, Op)>,
     pub(crate) next_bucket: u16,
     /// Writes of assignments under way, by partition.
-    pub(crate) putting: BTreeMap<u16, crate::store::Put>,
+    pub(crate) putting: BTreeMap<u16, crate::orders::writes::Put>,
     /// How many writes of this epoch each partition has taken.
     pub(crate) written: BTreeMap<u16, u64>,
     /// Owned writes that wait for the next commit.

@@ -1,46 +1,29 @@
 //! What the resource manager knows: clusters with what their shards said, pools, jobs with their assignments and grants.
 //! All of it can be rebuilt from storage and full reports. No decisions here, only look-ups that several of them need.
 
-mod job;
-
-pub use self::job::{Avoided, JobView, Sent};
-use crate::claims::Claims;
+use crate::demand::ledger::Ledger;
 use crate::division::Division;
-use crate::ended::EndedJob;
-use crate::event::LinkId;
-use crate::fits::KnownFits;
-use crate::found::Word;
-use crate::host_pools::HostPools;
-use crate::jobs::Jobs;
-use crate::known::{KnownHead, Specs};
-use crate::ledger::Ledger;
-use crate::room::lent_kinds;
-use echelon_core_model::assignment::{AssignedRange, Assignment};
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use crate::facts::capacity::lent_kinds;
+use crate::facts::cluster::ClusterView;
+use crate::facts::ended::EndedJob;
+use crate::facts::host_pools::HostPools;
+use crate::facts::job::JobView;
+use crate::facts::jobs::Jobs;
+use crate::facts::known::{KnownHead, Specs};
+use crate::facts::slice::{SliceCount, SliceKey};
+use crate::preemption::claims::Claims;
+use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::control::Control;
-use echelon_core_model::directive::{Capacity, SliceReport};
+use echelon_core_model::directive::SliceReport;
 use echelon_core_model::pause::Pause;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, PoolId, Reason, Resources, Timestamp, Version,
-};
+use echelon_core_model::{ClusterId, GroupName, JobId, PoolId, Reason, Resources, Version};
 use echelon_core_pools::Hierarchy;
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_routing::Homes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// A slice within its job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SliceKey {
-    /// The group.
-    pub group: GroupName,
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// The generation.
-    pub generation: Generation,
-}
 
 /// Everything known.
 #[derive(Debug, Clone, Default)]
@@ -82,173 +65,6 @@ pub struct Picture {
     pub awaiting: Option<Reason>,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
-}
-
-/// Reports of one cluster, by job, group and generation.
-pub type Reports = BTreeMap<(JobId, GroupName, Generation), Box<SliceReport>>;
-
-/// What a shard said last of a whole group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupWord {
-    /// Runs from before the last restart asked for.
-    pub outdated: u64,
-    /// Instances that are still to be restarted, or were and are not good yet.
-    pub restarting: u64,
-    /// Instances that fail again and again.
-    pub crash_looping: u64,
-    /// The version that its runs are to be of.
-    pub revision: u32,
-    /// The lowest number that is not brought to it, or not good yet.
-    pub first_behind: Option<u32>,
-    /// The part of `max_unavailable` in force.
-    pub part: u64,
-    /// The number of the part obeyed.
-    pub part_number: u64,
-    /// Of a daemon: hosts on which one of it is or belongs, as it was told last.
-    pub hosts: Option<u32>,
-}
-
-/// A cluster as it is known.
-#[derive(Debug, Clone, Default)]
-pub struct ClusterView {
-    /// The row that a command wrote; `None` until it was read.
-    pub row: Option<Cluster>,
-    /// How it is heard, as it was last stored.
-    pub state: Option<ClusterState>,
-    /// Its stream, while one is open.
-    pub link: Option<LinkId>,
-    /// When its shard last said anything to this leader.
-    pub heard_at: Option<Timestamp>,
-    /// When it was last asked for a full report.
-    pub asked_at: Option<Timestamp>,
-    /// Full reports completed over the present stream.
-    pub fulls: u32,
-    /// Something that it told was lost.
-    pub missed: bool,
-    /// Its shard is known to obey this leader, so its grants are those of this leader alone.
-    pub settled: bool,
-    /// Epoch and sequence of its last report.
-    pub last_report: (Epoch, u64),
-    /// The full report under way.
-    pub incoming: Option<Reports>,
-    /// What its shard said last of each slice.
-    pub reports: Reports,
-    /// What its shard said last of each group.
-    pub words: BTreeMap<(JobId, GroupName), GroupWord>,
-    /// Its hosts in sum, once reported.
-    pub capacity: Option<Capacity>,
-    /// How many instances of each class fit, as it was asked and has reported.
-    pub fits: KnownFits,
-    /// Its last heartbeat, and when this leader saw it change.
-    pub heartbeat: Option<(Heartbeat, Timestamp)>,
-    /// Until when its shard is set aside, since it said what cannot be.
-    pub quarantine: Option<Timestamp>,
-    /// What it found since storage was resumed.
-    pub found: Word,
-}
-
-impl ClusterView {
-    /// How it is heard.
-    #[must_use]
-    pub fn contact(&self) -> Contact {
-        self.state.as_ref().map(|s| s.contact).unwrap_or_default()
-    }
-
-    /// What operators want of it; a cluster whose row was not read yet takes nothing.
-    #[must_use]
-    pub fn wish(&self) -> Wish {
-        self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
-    }
-
-    /// What its shard said last of a job.
-    pub fn reports_of(
-        &self,
-        job: JobId,
-    ) -> impl Iterator<Item = (&(JobId, GroupName, Generation), &SliceReport)> {
-        let first = (job, GroupName::new(""), Generation(0));
-        let from = self.reports.range(first..).map(|(key, report)| (key, &**report));
-        from.take_while(move |((of, ..), _)| *of == job)
-    }
-
-    /// Whether its shard knows a newer head of a job than this version.
-    #[must_use]
-    pub fn knows_newer(&self, job: JobId, than: Version) -> bool {
-        self.reports_of(job).any(|(_, report)| report.head_version > than)
-    }
-
-    /// Forgets what its shard said of a job.
-    pub fn forget(&mut self, job: JobId) {
-        let slices: Vec<_> = self.reports_of(job).map(|(key, _)| key.clone()).collect();
-        for key in slices {
-            self.words.remove(&(job, key.1.clone()));
-            self.reports.remove(&key);
-        }
-    }
-
-    /// Whether its shard has told this leader all that it has.
-    #[must_use]
-    pub const fn is_heard(&self) -> bool {
-        self.settled || self.fulls > 0
-    }
-
-    /// Whether grants may be raised there.
-    #[must_use]
-    pub fn takes_grants(&self) -> bool {
-        self.settled && self.link.is_some() && self.wish() != Wish::Left
-    }
-}
-
-/// The slices of an assignment.
-#[must_use]
-pub fn slices_of(assignment: &Assignment) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
-    let mut out: BTreeMap<SliceKey, Vec<&AssignedRange>> = BTreeMap::new();
-    for (group, ranges) in &assignment.groups {
-        for r in ranges {
-            let key = SliceKey {
-                group: group.clone(),
-                cluster: r.cluster.clone(),
-                generation: r.generation,
-            };
-            out.entry(key).or_default().push(r);
-        }
-    }
-    out
-}
-
-/// A slice in numbers: what the stored assignment gives it and what its shard says of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SliceCount {
-    /// Numbers assigned.
-    pub assigned: u64,
-    /// Numbers in ranges that are to leave whole.
-    pub leaving: u64,
-    /// Waiting numbers that are to leave, by count.
-    pub leaving_waiting: u64,
-    /// Reported as succeeded, failed or stopped.
-    pub ended: u64,
-    /// Whether something of it ever ran, or is about to. Numbers that were stopped while they waited have ended and never began.
-    pub begun: bool,
-    /// Reported as begun and not ended.
-    pub active: u64,
-    /// Of these, reported as being stopped by preemption.
-    pub preempting: u64,
-    /// Whether its shard has said anything of it.
-    pub reported: bool,
-}
-
-impl SliceCount {
-    /// Numbers whose goal is not met.
-    #[must_use]
-    pub const fn unended(&self) -> u64 {
-        self.assigned.saturating_sub(self.ended)
-    }
-
-    /// Numbers that may be active: what is to leave starts nothing.
-    #[must_use]
-    pub fn startable(&self) -> u64 {
-        let staying = self.unended().saturating_sub(self.leaving + self.leaving_waiting);
-        staying.max(self.active.min(self.unended()))
-    }
 }
 
 /// Whether sums of jobs are the same under two trees: no pool comes, goes or moves, and each counts its jobs

@@ -1,98 +1,19 @@
 //! What became of a job: its counts, why instances wait, and whether it has ended. A job ends only on what every holder has said,
 //! and after its head was read at SERIAL, so a wish that came before the end is never overlooked.
 
-use crate::control::withheld;
-use crate::orders::has_confirmed;
-use crate::picture::{ClusterView, JobView, Picture};
-use crate::waiting::waiting;
-use crate::{restarts, rollouts};
+pub(crate) mod refused;
+pub(crate) mod waiting;
+
+use crate::facts::cluster::ClusterView;
+use crate::facts::job::JobView;
+use crate::lifecycle::outcome::{awaited, outcome};
+use crate::lifecycle::{restarts, rollouts};
+use crate::orders::kill_switch::withheld;
+use crate::picture::Picture;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
-use echelon_core_model::spec::JobKind;
-use echelon_core_model::{
-    ClusterId, Few, GroupName, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
-};
-
-/// How a job would end now, before its head is confirmed; `None` while it goes on.
-#[must_use]
-pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
-    let desired = job.desired();
-    let verdict = job.head.as_ref().and_then(|h| h.verdict.as_deref());
-    let verdict = verdict.filter(|_| desired == Desired::Stopped);
-    if desired != Desired::Deleted
-        && verdict.is_none()
-        && let Some(state) = completed(picture, id, job)
-    {
-        let code = match state {
-            JobState::Succeeded => ReasonCode::Succeeded,
-            _ => ReasonCode::RetriesExhausted,
-        };
-        return Some((state, Reason::new(code)));
-    }
-    if desired == Desired::Running
-        || !awaited(picture, id, job).is_empty()
-        || (job.durable != job.decided && !job.is_refused())
-    {
-        return None;
-    }
-    Some(match (desired, verdict) {
-        (Desired::Deleted, _) => (JobState::Deleted, Reason::new(ReasonCode::DeleteRequested)),
-        (_, Some(verdict)) => (verdict.state, verdict.reason.clone()),
-        (_, None) => (JobState::Stopped, Reason::new(ReasonCode::StopRequested)),
-    })
-}
-
-/// Clusters that have not confirmed a stop or delete.
-#[must_use]
-pub fn awaited(picture: &Picture, id: JobId, job: &JobView) -> Vec<ClusterId> {
-    if job.desired() == Desired::Running {
-        return Vec::new();
-    }
-    let holders = job.durable.holders.keys();
-    holders
-        .filter(|c| !has_confirmed(picture, id, job, c))
-        .cloned()
-        .collect()
-}
-
-/// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
-fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
-    let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
-    let settled = job.durable == job.decided && job.next_head.is_none();
-    if !settled || spec.instances() == 0 {
-        return None;
-    }
-    let mut succeeded = 0;
-    for group in &spec.groups {
-        if job.durable.assigned(&group.name).count() != u64::from(group.instances) {
-            return None;
-        }
-    }
-    for (key, ranges) in job.slices() {
-        let report = picture.report(id, &key)?;
-        let assigned: RangeSet = ranges.iter().map(|r| r.range).collect();
-        let ended = report.succeeded + report.failed;
-        let leaving = ranges.iter().any(|r| r.releasing.is_some());
-        // What was stopped has neither met its goal nor given up.
-        if leaving
-            || report.stopped > 0
-            || report.held != assigned
-            || ended != assigned.count()
-            || report.live > 0
-        {
-            return None;
-        }
-        if spec.group(&key.group).is_some_and(|g| spec.waits_for(g)) {
-            succeeded += report.succeeded;
-        }
-    }
-    Some(if succeeded >= spec.rules.completion.needed(spec.counted()) {
-        JobState::Succeeded
-    } else {
-        JobState::Failed
-    })
-}
+use echelon_core_model::{Few, GroupName, JobId, RunState, Timestamp};
 
 /// Clusters that hold a part of a job and have not told this leader what they have of it.
 fn unheard<'a>(picture: &'a Picture, job: &'a JobView) -> impl Iterator<Item = Option<&'a ClusterView>> {
@@ -148,7 +69,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         reason: end.map(|(_, reason)| reason).or(ruled),
         groups,
         waiting: if head.goal.desired == Desired::Running {
-            waiting(picture, id, job, now)
+            waiting::waiting(picture, id, job, now)
         } else {
             withheld(picture, id, job)
         },

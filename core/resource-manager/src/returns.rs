@@ -5,14 +5,17 @@
 //! granted and finds no host while another cluster has capacity. What runs leaves only a draining cluster, to a cluster that has
 //! capacity for it.
 
-use crate::bind::{GroupOf, Router, Within, allowance, take};
-use crate::daemons;
-use crate::entry::{Line, avoided, have, is_unplaced, lines, terms_of, unit_of};
-use crate::fits;
-use crate::moves::{mark, missing};
-use crate::picture::{Avoided, JobView, Picture, SliceKey};
-use crate::ranges::{Cut, change};
-use crate::rollouts;
+use crate::admission::binding::allowance;
+use crate::admission::router::{GroupOf, Router, Within, take};
+use crate::assignment::indexes::{mark, missing};
+use crate::assignment::ranges::{Cut, change};
+use crate::demand::request::{avoided, have, terms_of, unit_of};
+use crate::demand::slices::{Line, is_unplaced, lines};
+use crate::demand::{daemons, host_limits};
+use crate::facts::job::{Avoided, JobView};
+use crate::facts::slice::SliceKey;
+use crate::lifecycle::rollouts;
+use crate::picture::Picture;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
@@ -25,11 +28,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
-pub(crate) const MAX_RANGES: usize = 400;
-
+const MAX_RANGES: usize = 400;
 /// How often the time for which a cluster is avoided doubles at most.
 const MOST_DOUBLED: u32 = 2;
-
 /// How many times longer a gang waits for offers than for a host before it goes elsewhere.
 const UNOFFERED: u64 = 4;
 
@@ -245,7 +246,7 @@ impl Returns<'_> {
     /// Whether more of a slice waits for hosts than its cluster's hosts hold when they are empty: nothing that ends makes
     /// room for it.
     fn is_beyond(&self, key: &SliceKey, spec: &JobSpec, group: &GroupSpec, waiting: u64) -> bool {
-        let ever = fits::ever_at(self.picture, &key.cluster, spec, group);
+        let ever = host_limits::ever_at(self.picture, &key.cluster, spec, group);
         ever.is_some_and(|ever| waiting > ever)
     }
 
@@ -511,7 +512,7 @@ impl Returns<'_> {
     }
 }
 
-pub(crate) fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
+fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
     r.cluster == key.cluster && r.generation == key.generation
 }
 

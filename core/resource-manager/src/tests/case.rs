@@ -1,15 +1,17 @@
 //! The test language: declare pools, clusters and jobs, let things happen, say what is expected. After every step the checker
 //! runs, and the shards' own numbers are held against pool limits.
 
-use super::shard::ModelShard;
-use crate::bids;
+use crate::checks::check::check;
+use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::{Event, LinkId};
-use crate::{Config, ResourceManager, check};
+use crate::lifecycle::head_changes::AT_ONCE;
+use crate::manager::ResourceManager;
+use crate::tests::shard::ModelShard;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::directive::{Directive, Order, Report};
-use echelon_core_model::job::{self, Desired, Head, JobState};
+use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::rollout::RolloutState;
 use echelon_core_model::schedule::ScheduleState;
@@ -18,7 +20,7 @@ use echelon_core_model::store::{
     Answer, Batch, Decision, Op, OpFailure, OpId, OpResult, Query, Refusal, RefusedRow, RefusedWhy, Role,
     Stamp, TroubleKind, Write,
 };
-use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Resources, Span, Timestamp, Version, job};
 use echelon_core_pools::Held;
 use echelon_core_testkit::build::{JobBuilder, shape};
 use echelon_core_testkit::store::ModelStore;
@@ -389,7 +391,7 @@ impl Case {
         for effect in out {
             self.perform(effect);
         }
-        assert!(self.rm.bids.len() <= bids::AT_ONCE);
+        assert!(self.rm.bids.len() <= AT_ONCE);
         self.hold_limits();
         self.hold_max_unavailable();
     }

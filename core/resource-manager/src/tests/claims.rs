@@ -1,7 +1,7 @@
 //! What a model shard does about claims: it takes the victims that it is offered, in their order, as many as are needed, and holds
 //! the room until the claimant has begun. For a gang it takes nobody unless there is room for all of it.
 
-use super::shard::{Key, ModelShard};
+use crate::tests::shard::{Key, ModelShard};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_model::{RangeSet, Timestamp};

@@ -1,7 +1,7 @@
 //! The switch that stops all kills, as shards hear of it and as jobs show it.
 
-use super::case::{Case, service};
 use crate::event::Event;
+use crate::tests::case::{Case, service};
 use echelon_core_model::control::Control;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Answer, Decision, Op, Query};

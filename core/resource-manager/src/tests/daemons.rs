@@ -1,6 +1,6 @@
 //! Daemons: as many instances at each cluster as its shard counts hosts, however these come and go.
 
-use super::case::{Case, batch};
+use crate::tests::case::{Case, batch};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::JobState;
 use echelon_core_model::{ClusterId, JobId, RangeSet, ReasonCode, Span};

@@ -1,6 +1,6 @@
 //! Jobs that one of their groups drives: their end, and instances that are ended by name, over leaders.
 
-use super::case::{Case, batch};
+use crate::tests::case::{Case, batch};
 use echelon_core_model::job::JobState;
 use echelon_core_model::{
     GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, ReasonCode, RunState, Span,

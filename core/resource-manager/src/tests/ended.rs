@@ -1,8 +1,8 @@
 //! Jobs that have ended: they leave memory, and what is asked of them later is answered all the same.
 
-use super::case::{Case, batch, service};
-use super::shard::Slice;
-use crate::footprint::Footprint;
+use crate::checks::footprint::Footprint;
+use crate::tests::case::{Case, batch, service};
+use crate::tests::shard::Slice;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::rules::Condition;
@@ -41,7 +41,7 @@ fn thousands_of_jobs_that_have_ended_are_no_load_on_a_leader() {
     }
     assert!(ids.iter().all(|id| case.state(*id) == Some(JobState::Succeeded)));
     assert_eq!(case.rm.footprint()["ended"], 3_000);
-    assert!(size_of::<crate::ended::EndedJob>() <= 32);
+    assert!(size_of::<crate::facts::ended::EndedJob>() <= 32);
     let slack = |of: &str| if of == "specs" { 1 } else { 0 };
     for (of, n) in held(&case) {
         assert!(

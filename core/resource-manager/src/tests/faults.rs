@@ -1,8 +1,8 @@
 //! Any order of events, with losses, duplicates, cuts and new leaders: the checker holds after every step, limits hold in what
 //! really runs, nothing is ever twice, and when faults stop everything wanted that fits runs.
 
-use super::case::{Case, batch, service};
 use crate::event::Event;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{OpFailure, OpResult};
 use echelon_core_model::{InstanceNumber, JobId, RunState, Span};

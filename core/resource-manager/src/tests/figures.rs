@@ -1,8 +1,12 @@
 //! What pools are told to be entitled to is what the cycle goes by, and proves itself.
 
-use super::case::{Case, batch};
-use crate::figures::figures;
-use crate::{Config, Effect, Event, PlanToken, ResourceManager};
+use crate::answers::PlanToken;
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::manager::ResourceManager;
+use crate::queries::figures::figures;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::pool::{Pool, PoolKind};
 use echelon_core_model::{PoolId, Resources, Span, Timestamp};
 use echelon_core_pools::certificate::{SecondLine, check, check_second};

@@ -1,8 +1,8 @@
 //! Demand that no host can hold: it takes no other pool's share, and a plan says what is lacking.
 
-use super::case::{Case, batch};
-use crate::division::demands;
-use crate::plan::plan;
+use crate::demand::pool_demand::demands;
+use crate::queries::plan::plan;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::class::{InstanceClass, MAX_CLASSES};
 use echelon_core_model::directive::{ClassFits, Report, ReportPart};
 use echelon_core_model::siting::Constraint;

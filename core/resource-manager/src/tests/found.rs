@@ -1,6 +1,6 @@
 //! After a resume: nothing is assigned before every cluster has told what it found, and what was found goes first.
 
-use super::case::{Case, service};
+use crate::tests::case::{Case, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::store::{Decision, Leadership, Op, Role};
 use echelon_core_model::{Epoch, Generation, InstanceNumber, JobId, RangeSet, ReasonCode, Span};

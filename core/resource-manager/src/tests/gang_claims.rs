@@ -1,6 +1,6 @@
 //! Preemption and gangs: room is made for all of one, or nobody is taken; and all of one is taken, or nothing of it.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 

@@ -1,6 +1,6 @@
 //! Gangs: all instances of all groups begin together on one cluster, or none does.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};

@@ -1,10 +1,9 @@
 //! From a wish to its end: create, scale, finish, stop, delete, and what a newer wish does to an older one.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::store::Answer;
-use echelon_core_model::store::Query;
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ReasonCode, RunState, Span, Version};
 
 #[test]

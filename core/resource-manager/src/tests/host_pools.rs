@@ -1,6 +1,6 @@
 //! Host pools bound room: work that needs hosts of one gets no more than these have, wherever it is sent.
 
-use super::case::{Case, batch};
+use crate::tests::case::{Case, batch};
 use echelon_core_model::directive::Part;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::{HostPoolName, JobId, ReasonCode, Resources, RunState, Span};
@@ -148,7 +148,7 @@ fn what_is_granted_beyond_the_hosts_of_a_host_pool_takes_nothing_of_the_others()
     });
     // Ten were granted when all hosts were in the first one.
     let taken = |i| if i == 0 { shape(10, 0) } else { shape(1, 0) };
-    let (left, excess) = crate::host_pools::left_on(parts.into_iter(), taken);
+    let (left, excess) = crate::facts::host_pools::left_on(parts.into_iter(), taken);
     assert_eq!(excess, shape(3, 0));
     assert_eq!(left, [(0, shape(0, 0)), (1, shape(1, 0))].into());
 }

@@ -1,9 +1,10 @@
 //! Taking, keeping and losing the leadership, and what a new leader makes of what it finds.
 
-use super::case::{Case, batch, service};
+use crate::config::Config;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::{Config, ResourceManager};
+use crate::manager::ResourceManager;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};

@@ -1,7 +1,7 @@
 //! Preemption below a pool whose limit is reached while hosts have room: who is entitled gets his part of the pool, from those who have
 //! more than theirs, wherever they run.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::{JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::shape;
 

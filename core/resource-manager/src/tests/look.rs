@@ -1,7 +1,7 @@
 //! What a case shows: what is stored and runs, in few words, and the trace of what was written and ordered.
 
-use super::case::Case;
 use crate::event::LinkId;
+use crate::tests::case::Case;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::{JobState, Progress};

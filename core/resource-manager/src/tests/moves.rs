@@ -1,7 +1,7 @@
 //! The two-step move: mark, release, next generation; marks withdrawn in time and too late; spill-over and draining.
 
-use super::case::{Case, batch, service};
 use crate::event::Event;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{OpId, OpResult};

@@ -1,8 +1,8 @@
 //! Pools that are to go, and jobs whose pool is gone.
 
-use super::case::{Case, service};
+use crate::demand::ledger::{Ledger, refresh};
 use crate::event::Event;
-use crate::ledger::{Ledger, refresh};
+use crate::tests::case::{Case, service};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op};

@@ -1,6 +1,6 @@
 //! Preemption: who is entitled to room gets it from those who have more than their own, no more than is needed, and only then.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::directive::Report;
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::shape;

@@ -1,7 +1,7 @@
 //! Limits, fairness and grants: what may be active, and when room is free again.
 
-use super::case::{Case, batch, service};
-use crate::plan::plan;
+use crate::queries::plan::plan;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
@@ -509,7 +509,7 @@ fn controllers_cannot_fill_a_pool() {
     let workers = case.job(3, batch(20).pool("/p/x"));
     case.run_for(Span::seconds(2));
     assert_eq!(case.total_active(workers), 7);
-    let told = crate::figures::figures(case.rm.picture(), None);
+    let told = crate::queries::figures::figures(case.rm.picture(), None);
     assert_eq!(
         (
             told.held["/p/x"].controllers.cpus,
@@ -550,7 +550,7 @@ fn demand_counts_as_far_as_it_may_be_had() {
         }
         case.elect();
         case.run_for(Span::seconds(2));
-        let told = crate::figures::figures(case.rm.picture(), None);
+        let told = crate::queries::figures::figures(case.rm.picture(), None);
         assert_eq!(
             told.ordinary.demand["/x"].cpus,
             demand * 1000,
@@ -579,7 +579,7 @@ fn jobs_beyond_a_pools_number_wait_until_one_ends() {
     case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
     case.run_for(Span::seconds(2));
     assert_eq!(active(&case)[2..], [0, 0]);
-    let told = crate::figures::figures(case.rm.picture(), None);
+    let told = crate::queries::figures::figures(case.rm.picture(), None);
     assert_eq!((told.held["/x"].jobs, told.held["/x"].instances), (2, 2));
     // A new leader counts the same jobs.
     case.fail_over();

@@ -1,6 +1,6 @@
 //! Rows that storage refuses for good: their job is set aside, the others go on, and no leadership ends.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::assignment::PIECE_WEIGHT;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::job::{Desired, JobState};

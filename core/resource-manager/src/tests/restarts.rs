@@ -1,8 +1,8 @@
 //! `max_unavailable` holds for the whole job: parts go from cluster to cluster, and what is down by a restart never exceeds it.
 
-use super::case::{Case, service};
-use super::shard::{Key, ModelShard};
-use crate::parts::{Holder, Reach, divide};
+use crate::orders::allotments::{Holder, Reach, divide};
+use crate::tests::case::{Case, service};
+use crate::tests::shard::{Key, ModelShard};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;

@@ -1,6 +1,6 @@
 //! Instances that are bound where they cannot begin, and go back.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::siting::Constraint;
 use echelon_core_model::{ReasonCode, Span};

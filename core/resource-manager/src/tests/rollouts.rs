@@ -1,15 +1,14 @@
 //! Rollouts over clusters: how far they are, how far they reach, and what follows when they fail.
 
-use super::case::{Case, service};
-use super::shard::Versions;
-use echelon_core_model::Amount;
+use crate::tests::case::{Case, service};
+use crate::tests::shard::Versions;
 use echelon_core_model::directive::SliceOrder;
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutState, UpdatePolicy};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{JobId, RangeSet, ReasonCode, Span, Timestamp};
+use echelon_core_model::{Amount, JobId, RangeSet, ReasonCode, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 
 impl Case {

@@ -1,10 +1,9 @@
 //! How jobs end by their own rules, and wait for others: over leaders, against wishes that come meanwhile.
 
-use super::case::{Case, batch, service};
-use echelon_core_model::Amount;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::rules::Condition;
-use echelon_core_model::{JobId, ReasonCode, RunState, Span, Version};
+use echelon_core_model::{Amount, JobId, ReasonCode, RunState, Span, Version};
 
 /// One cluster of eight cores; jobs are made now.
 fn case() -> Case {

@@ -1,8 +1,9 @@
 //! What production looks at of a picture, bit by bit.
 
-use super::case::{Case, batch};
-use crate::check::{Broken, Sampler};
-use crate::picture::SliceKey;
+use crate::broken::Broken;
+use crate::checks::check::Sampler;
+use crate::facts::slice::SliceKey;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::{ClusterId, Generation, Span};
 use echelon_core_pools::GrantLine;
 use echelon_core_testkit::build::main_group;

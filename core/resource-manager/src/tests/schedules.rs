@@ -1,7 +1,7 @@
 //! Templates: each due time makes one job, whoever leads and whatever crashes when; what overlaps, is missed, paused or too many.
 
-use super::case::{Case, batch};
 use crate::event::Event;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::job::{Desired, Goal, Head, JobState};
 use echelon_core_model::schedule::{CatchUp, Overlap, Schedule, ScheduleState};

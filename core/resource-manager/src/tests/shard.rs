@@ -1,7 +1,7 @@
 //! A shard as the resource manager sees it: what it was ordered, what it has begun, ended and released for good. It starts only what
 //! its grants allow, releases only what is marked, and its memory survives its process.
 
-use super::claims::Promise;
+use crate::tests::claims::Promise;
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::class::ClassFit;
 use echelon_core_model::directive::{

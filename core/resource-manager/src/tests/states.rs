@@ -1,13 +1,12 @@
 //! Every row of the tables of a job's and a rollout's states is visited. That nothing else is, each other test sees, too.
 
-use super::case::{Case, batch, service};
-use super::shard::Versions;
 use crate::event::Event;
-use echelon_core_model::Amount;
-use echelon_core_model::job::{self, Desired};
-use echelon_core_model::rollout::{self, Rollout, UpdatePolicy};
+use crate::tests::case::{Case, batch, service};
+use crate::tests::shard::Versions;
+use echelon_core_model::job::Desired;
+use echelon_core_model::rollout::{Rollout, UpdatePolicy};
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span, Timestamp};
+use echelon_core_model::{Amount, ClusterId, JobId, ReasonCode, RunState, Span, Timestamp, job, rollout};
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -1,11 +1,11 @@
 //! Sums over jobs: exact whatever comes and goes, and checked while a leader works.
 
-use super::case::{Case, batch};
-use crate::division::demands;
+use crate::demand::ledger::audit::JOBS;
+use crate::demand::pool_demand::demands;
+use crate::demand::request::PoolRef;
 use crate::effect::Effect;
-use crate::entry::PoolRef;
-use crate::ledger::JOBS;
 use crate::picture::Picture;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::sum::MOST_COUNTED;

@@ -1,6 +1,6 @@
 //! Deleted jobs and void heads: they stay as long as a create that made them may be repeated, cost no cycle anything, and go then.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::REQUEST_IDS_KEPT;
 use echelon_core_model::{JobId, RunState, Span};

@@ -1,6 +1,6 @@
 //! Granted, and on no host: there is room in sum, but no host has enough of it.
 
-use super::case::{Case, batch, service};
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span};
 

@@ -1,7 +1,7 @@
 //! Rows that cannot be understood: their jobs are set aside, and a new leader leads and drives all others.
 
-use super::case::{Case, batch, service};
-use super::shard::Versions;
+use crate::tests::case::{Case, batch, service};
+use crate::tests::shard::Versions;
 use echelon_core_model::job::JobState;
 use echelon_core_model::{JobId, RunState, Span};
 

@@ -1,9 +1,9 @@
 //! Capacity that may take nothing new is not divided, apart from what still runs there.
 
-use super::case::{Case, batch, service};
 use crate::division::{Entitled, entitled};
-use crate::figures::figures;
-use crate::plan::plan;
+use crate::queries::figures::figures;
+use crate::queries::plan::plan;
+use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{Resources, Span};

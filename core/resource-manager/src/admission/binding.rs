@@ -1,0 +1,130 @@
+//! Binds what is admitted, and some of what runs ahead.
+
+use crate::assignment::indexes::{give, missing};
+use crate::demand::request::{avoided, unbound};
+use crate::demand::slices::{Line, is_unplaced, lines};
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::picture::Picture;
+use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
+use echelon_core_model::{ClusterId, GroupName, JobId};
+use std::sync::Arc;
+
+/// Most ranges of a group that come from binding.
+const GRAINS: u64 = 256;
+/// Fewest indexes that are bound ahead for a slice.
+const AHEAD: u64 = 16;
+
+/// Binds instances of a group: the lowest free indexes, rounded up to grains. Returns the slices with how many of each were
+/// asked for.
+pub(crate) fn bind(
+    job: &mut JobView,
+    spec: &JobSpec,
+    group: &GroupName,
+    shares: &[(ClusterId, u64)],
+) -> Vec<(SliceKey, u64)> {
+    let mut left = missing(job, group);
+    let mut later: u64 = shares.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+    let grain = grain(spec, group);
+    let withdrawn = spec.rules.withdrawn(group);
+    let mut out = Vec::new();
+    for (cluster, n) in shares {
+        later = later.saturating_sub(*n);
+        let n = (*n).min(left);
+        // What completes a step is not taken from the clusters that follow.
+        let whole = n.div_ceil(grain).saturating_mul(grain);
+        let whole = whole.min(left.saturating_sub(later)).max(n);
+        left -= whole;
+        let free = job.decided.unbound(group, &withdrawn, whole);
+        let decided = Arc::make_mut(&mut job.decided);
+        let bound = give(decided, group, &[(cluster.clone(), free)]);
+        let mut asked = n;
+        for (key, count) in bound {
+            let count = count.min(asked);
+            asked -= count;
+            out.extend((count > 0).then_some((key, count)));
+        }
+    }
+    out
+}
+
+/// In how many a group's indexes are bound at once: so it has no more ranges than one write takes.
+fn grain(spec: &JobSpec, group: &GroupName) -> u64 {
+    let single = spec.gang.is_some() || spec.kind == JobKind::Daemon;
+    let count = spec.group(group).filter(|_| !single);
+    count.map_or(1, |g| u64::from(g.instances).div_ceil(GRAINS).max(1))
+}
+
+/// How many indexes a slice may have bound without a grant: what is left of a grain, and of batch work what follows as its
+/// instances end.
+pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
+    if granted == 0 {
+        return 0;
+    }
+    let rest = grain(spec, &line.key.group).saturating_sub(1);
+    if spec.kind == JobKind::Batch && spec.gang.is_none() {
+        u64::MAX
+    } else {
+        rest
+    }
+}
+
+/// What is to be bound ahead for a batch job, by group and cluster.
+pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
+    let mut out = Vec::new();
+    let Some(spec) = job.running_spec() else {
+        return out;
+    };
+    if spec.kind != JobKind::Batch || spec.gang.is_some() {
+        return out;
+    }
+    let all = lines(picture, id, job);
+    for group in &spec.groups {
+        let free = unbound(picture, job, spec, &group.name);
+        if free == 0 {
+            continue;
+        }
+        // What is granted and finds no host is no reason to bind more there.
+        let running = |l: &Line| {
+            let granted = job.grants.get(&l.key).map_or(0, |g| g.granted());
+            let report = picture.report(id, &l.key);
+            let is_stuck = report.is_some_and(|r| r.waiting.iter().any(|(r, ..)| is_unplaced(r.code)));
+            if is_stuck {
+                granted.min(l.count.active)
+            } else {
+                granted
+            }
+        };
+        let of_group = || all.iter().filter(|l| l.key.group == group.name && running(l) > 0);
+        let total: u64 = of_group().map(running).fold(0, u64::saturating_add).max(1);
+        let mut left = free;
+        let avoid = avoided(job, &group.name);
+        let open = |l: &&Line| takes_ahead(picture, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
+        for line in of_group().filter(open) {
+            let active = running(line);
+            let stock = line.count.startable().saturating_sub(line.allocated);
+            if stock >= active {
+                continue;
+            }
+            let share = u128::from(free) * u128::from(active) / u128::from(total) / 2;
+            let share = u64::try_from(share).unwrap_or(u64::MAX).max(AHEAD).max(active);
+            let n = share.min(left);
+            left -= n;
+            out.extend((n > 0).then(|| (group.name.clone(), line.key.cluster.clone(), n)));
+        }
+    }
+    out
+}
+
+/// Whether a slice may get more: its cluster is heard and takes work, and nothing of the slice is to leave.
+fn takes_ahead(picture: &Picture, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
+    let view = picture.clusters.get(&key.cluster);
+    let open =
+        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active && v.contact() == Contact::Fresh);
+    let name = view.and_then(|v| v.row.as_ref()).map(|row| row.name.as_str());
+    let chosen = name.is_some_and(|name| names_cluster(&spec.clusters, &key.cluster, name));
+    let ranges = job.decided.ranges(&key.group).iter();
+    let mut marked = ranges.filter(|r| r.cluster == key.cluster && r.releasing.is_some());
+    open && chosen && marked.next().is_none()
+}

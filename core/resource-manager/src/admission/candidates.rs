@@ -1,0 +1,153 @@
+//! Clusters as routing sees them, for each kind of work, and for work that needs hosts of one host pool.
+
+use crate::demand::host_limits::HostLimits;
+use crate::facts::capacity::{Asker, Work, total, without_gpus};
+use crate::facts::cluster::ClusterView;
+use crate::facts::host_pools::HostPools;
+use crate::picture::Picture;
+use echelon_core_model::cluster::{Cluster, Contact};
+use echelon_core_model::directive::Part;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, Resources};
+use echelon_core_pools::HostPoolIdx;
+use echelon_core_routing::{Candidate, Homes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Clusters as routing sees them, without their remaining capacity: admission knows that.
+#[derive(Debug, Clone, Default)]
+pub struct Candidates {
+    all: Lists,
+    /// For work that needs hosts of a host pool that some cluster has.
+    by_host_pool: BTreeMap<HostPoolIdx, Lists>,
+    /// For work that needs hosts of a host pool that no cluster has.
+    nowhere: Vec<Candidate>,
+    host_pools: HostPools,
+    capacity: BTreeMap<ClusterId, Resources>,
+    homes: Arc<Homes>,
+    limits: HostLimits,
+}
+
+/// All clusters, for each kind of work. What is lent changes from minute to minute: nothing is ever too large for it, only
+/// for a host. So revocable work sees what plain work sees.
+#[derive(Debug, Clone, Default)]
+struct Lists {
+    with_gpus: Vec<Candidate>,
+    plain: Vec<Candidate>,
+}
+
+impl Lists {
+    fn push(&mut self, candidate: Candidate, largest_without_gpus: Resources) {
+        self.plain.push(Candidate {
+            largest_host: candidate.largest_host.min_each(largest_without_gpus),
+            ..candidate.clone()
+        });
+        self.with_gpus.push(candidate);
+    }
+
+    fn of(&self, work: Work) -> &[Candidate] {
+        match work {
+            Work::Gpus => &self.with_gpus,
+            Work::Plain | Work::Revocable => &self.plain,
+        }
+    }
+}
+
+impl Candidates {
+    /// The clusters of a snapshot.
+    #[must_use]
+    pub fn new(picture: &Picture) -> Self {
+        let clusters = picture.clusters.iter();
+        let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
+        let mut out = Self {
+            homes: Arc::clone(&picture.homes),
+            host_pools: picture.host_pools.clone(),
+            limits: HostLimits::of(picture),
+            ..Self::default()
+        };
+        for (id, c, row) in known {
+            let (candidate, plain) = (candidate(row, c), without_gpus(c).largest_host);
+            let parts: BTreeMap<HostPoolIdx, Part> = picture.host_pools.parts(c).collect();
+            for i in picture.host_pools.indexes() {
+                let lists = out.by_host_pool.entry(i).or_default();
+                lists.push(on(&candidate, parts.get(&i)), plain);
+            }
+            out.nowhere.push(on(&candidate, None));
+            out.capacity.insert(id.clone(), total(c));
+            out.all.push(candidate, plain);
+        }
+        out
+    }
+
+    /// What a job's group asks of clusters.
+    #[must_use]
+    pub fn asker(&self, job: &JobSpec, group: &GroupSpec) -> Asker {
+        Asker {
+            work: Work::of(job, group),
+            host_pool: self.host_pools.index(&group.siting.host_pool),
+        }
+    }
+
+    /// The clusters as such work finds them.
+    #[must_use]
+    pub fn of(&self, asker: Asker) -> &[Candidate] {
+        match asker.host_pool {
+            None => self.all.of(asker.work),
+            Some(i) => {
+                let lists = self.by_host_pool.get(&i);
+                lists.map_or(self.nowhere.as_slice(), |lists| lists.of(asker.work))
+            }
+        }
+    }
+
+    /// What the hosts of each can hold.
+    pub(crate) const fn limits(&self) -> &HostLimits {
+        &self.limits
+    }
+
+    /// The ring of all clusters.
+    #[must_use]
+    pub fn homes(&self) -> &Homes {
+        &self.homes
+    }
+
+    /// What the hosts of each have together.
+    #[must_use]
+    pub const fn capacity(&self) -> &BTreeMap<ClusterId, Resources> {
+        &self.capacity
+    }
+}
+
+fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
+    let told = c.capacity.as_ref();
+    Candidate {
+        id: row.id.clone(),
+        name: row.name.clone(),
+        wish: row.wish,
+        contact: told.map_or(Contact::Joining, |_| c.contact()),
+        hosts: told.map_or(0, |c| c.hosts),
+        largest_host: told.map(|c| c.largest_host).unwrap_or_default(),
+        room: Resources::ZERO,
+        has_host_pool: true,
+    }
+}
+
+/// The same for work that needs hosts of a host pool; `None` when the cluster has none of it.
+fn on(candidate: &Candidate, part: Option<&Part>) -> Candidate {
+    match part {
+        None => Candidate {
+            has_host_pool: false,
+            ..candidate.clone()
+        },
+        Some(part) => Candidate {
+            // Of hosts that take nothing now it is not known how large they are.
+            hosts: if part.largest_host.is_zero() {
+                0
+            } else {
+                candidate.hosts
+            },
+            largest_host: candidate.largest_host.min_each(part.largest_host),
+            ..candidate.clone()
+        },
+    }
+}

@@ -1,0 +1,76 @@
+//! The grants of every slice, made of what was admitted (`more`) and what is active. A grant never goes below what is known to be active,
+//! except to follow `max_running` and the marks of numbers that are wanted no more.
+
+use crate::demand::slices::{Line, lines};
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::picture::Picture;
+use echelon_core_model::JobId;
+use echelon_core_model::spec::GroupSpec;
+use echelon_core_pools::fill::{Taker, fill};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Raises and shrinks grants of some jobs: the new value of every slice whose grant changes. Those of all other jobs stay.
+#[must_use]
+pub fn grants(
+    picture: &Picture,
+    ids: &BTreeSet<JobId>,
+    more: &BTreeMap<(JobId, SliceKey), u64>,
+) -> BTreeMap<(JobId, SliceKey), u64> {
+    let mut out = BTreeMap::new();
+    let jobs = ids.iter().filter_map(|id| Some((*id, picture.jobs.get(id)?)));
+    for (id, job) in jobs.filter(|(_, job)| job.is_live()) {
+        let all = lines(picture, id, job);
+        for of_group in all.chunk_by(|a, b| a.key.group == b.key.group) {
+            let group = of_group.first().map(|l| &l.key.group);
+            let spec = group.and_then(|g| job.spec.as_ref()?.group(g));
+            let targets = targets(job, spec, of_group, |key| {
+                more.get(&(id, key.clone())).copied().unwrap_or_default()
+            });
+            out.extend(targets.into_iter().map(|(key, n)| ((id, key), n)));
+        }
+    }
+    out
+}
+
+fn targets(
+    job: &JobView,
+    spec: Option<&GroupSpec>,
+    lines: &[Line],
+    more: impl Fn(&SliceKey) -> u64,
+) -> Vec<(SliceKey, u64)> {
+    let granted = |l: &Line| {
+        job.grants
+            .get(&l.key)
+            .filter(|g| !g.is_new())
+            .map(|g| g.granted())
+    };
+    // The first grant of this leader takes over what is active.
+    let now: Vec<u64> = lines
+        .iter()
+        .map(|l| {
+            let stays = l.count.active.saturating_sub(l.count.preempting);
+            let base = granted(l).unwrap_or(stays).saturating_add(more(&l.key));
+            base.min(l.count.unended().max(l.count.active))
+        })
+        .collect();
+    let most = spec.map_or(u64::MAX, |g| u64::from(g.most_active()));
+    let capped = capped(lines, &now, most);
+    let pairs = lines.iter().zip(capped).filter(|(l, n)| granted(l) != Some(*n));
+    pairs.map(|(l, n)| (l.key.clone(), n)).collect()
+}
+
+/// Grants `now` cut down to `most` in sum. A smaller max_running is the user's wish; nothing else takes active instances away.
+/// Where fewer instances are wanted, the marks say which go: they go first.
+fn capped(lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
+    let sum = now.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
+    if sum <= most {
+        return now.to_vec();
+    }
+    let stays = lines
+        .iter()
+        .zip(now)
+        .map(|(l, n)| n.saturating_sub(l.count.leaving));
+    let takers: Vec<Taker> = stays.map(|n| Taker::new(1, n)).collect();
+    fill(most, &takers)
+}

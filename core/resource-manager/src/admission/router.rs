@@ -1,0 +1,320 @@
+//! Binding: which clusters get the instances that are admitted, and which indexes these are.
+//!
+//! Admission asks the [`Router`] for clusters within the capacity that it has left. What it admits is bound at once and granted
+//! when the binding is stored. Beside that, only batch work that runs has indexes bound ahead, so that an instance that ends is
+//! followed by the next one without a write: in chunks that halve, so that writes grow with the logarithm of the count.
+
+use crate::admission::candidates::Candidates;
+use crate::demand::request::unit_of;
+use crate::facts::job::JobView;
+use crate::picture::Picture;
+use echelon_core_model::class::InstanceClass;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, JobId, Reason, Resources};
+use echelon_core_pools::{Request, Rooms, Route, Side, Unit};
+use echelon_core_routing::{Candidate, Demand, Part, Share, filter, route, route_whole};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What routing needs to know of a group.
+#[must_use]
+pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a> {
+    Demand {
+        job: id,
+        choice: &spec.clusters,
+        shape: group.room(),
+    }
+}
+
+/// A group with instances that need clusters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupOf<'a> {
+    pub(crate) id: JobId,
+    pub(crate) spec: &'a JobSpec,
+    pub(crate) group: &'a GroupSpec,
+}
+
+impl<'a> GroupOf<'a> {
+    fn demand(&self) -> Demand<'a> {
+        demand(self.id, self.spec, self.group)
+    }
+}
+
+/// Which clusters a group may get, and how much of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Within<'a> {
+    /// How much of the group each has already.
+    pub(crate) have: &'a [(ClusterId, u64)],
+    /// None of these.
+    pub(crate) avoid: &'a [ClusterId],
+    /// The capacity that is left.
+    pub(crate) rooms: &'a Rooms,
+    /// Into how many parts it is divided, of which the group gets one.
+    pub(crate) parts: u64,
+}
+
+/// Chooses clusters for instances that are bound nowhere, or that are to leave a cluster.
+#[derive(Debug)]
+pub(crate) struct Router<'a> {
+    picture: &'a Picture,
+    /// A job that is not submitted: the one of a plan.
+    planned: Option<(JobId, &'a JobView)>,
+    candidates: Arc<Candidates>,
+}
+
+impl<'a> Router<'a> {
+    /// One over the clusters of a snapshot.
+    pub(crate) fn new(picture: &'a Picture) -> Self {
+        Self {
+            picture,
+            planned: None,
+            candidates: Arc::new(Candidates::new(picture)),
+        }
+    }
+
+    /// One over clusters that are known.
+    pub(crate) fn of(picture: &'a Picture, candidates: &Arc<Candidates>) -> Self {
+        Self {
+            picture,
+            planned: None,
+            candidates: Arc::clone(candidates),
+        }
+    }
+
+    /// One over the clusters as the last admission saw them.
+    pub(crate) fn of_last(picture: &'a Picture) -> Self {
+        Self::of(picture, &picture.division.candidates)
+    }
+
+    /// The same, which knows one more job.
+    pub(crate) fn with(self, id: JobId, job: &'a JobView) -> Self {
+        Self {
+            planned: Some((id, job)),
+            ..self
+        }
+    }
+
+    pub(crate) const fn picture(&self) -> &'a Picture {
+        self.picture
+    }
+
+    pub(crate) fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    fn spec(&self, id: JobId) -> Option<&'a JobSpec> {
+        let planned = self.planned.filter(|(of, _)| *of == id).map(|(_, job)| job);
+        let job = planned.or_else(|| self.picture.jobs.get(&id))?;
+        job.spec.as_deref()
+    }
+
+    /// The clusters that a group finds, each with one of `parts` of the capacity that `rooms` leaves it, and with no
+    /// more than its hosts can hold beside what the group has there.
+    fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
+        let GroupOf { id, spec, group } = of;
+        let unit = unit_of(self.picture, group);
+        let side = side(spec);
+        let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+        let index = spec.groups.iter().position(|g| g.name == group.name);
+        let limits = self.candidates.limits();
+        let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+        let all = clusters.map(|c| {
+            let count = unit.shape.count_in(rooms.cluster(&c.id, side, unit)) / parts.max(1);
+            let there = index.map_or(0, |i| self.picture.ledger.allocated(id, &c.id, i));
+            let more = class
+                .as_ref()
+                .and_then(|(digest, class)| limits.more(&c.id, *digest, class, there));
+            (c, more.map_or(count, |more| count.min(more)))
+        });
+        all.map(|(c, count)| Candidate {
+            room: unit.shape.times(count),
+            ..c.clone()
+        })
+        .collect()
+    }
+
+    /// The clusters of a group of a gang, with the capacity that `rooms` leaves it, and without any where their hosts cannot hold
+    /// `n` instances of it.
+    fn with_all_of(&self, of: GroupOf<'_>, n: u64, rooms: &Rooms) -> Vec<Candidate> {
+        let GroupOf { spec, group, .. } = of;
+        let (unit, side) = (unit_of(self.picture, group), side(spec));
+        let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+        let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+        let capacity = |c: &Candidate| {
+            let limits = self.candidates.limits();
+            let more = class
+                .as_ref()
+                .and_then(|(digest, class)| limits.more(&c.id, *digest, class, 0));
+            let holds_all = more.is_none_or(|more| n <= more);
+            if holds_all {
+                rooms.cluster(&c.id, side, unit)
+            } else {
+                Resources::ZERO
+            }
+        };
+        clusters
+            .map(|c| Candidate {
+                room: capacity(c),
+                ..c.clone()
+            })
+            .collect()
+    }
+
+    /// Clusters for at most `n` instances of a group.
+    pub(crate) fn places(&self, of: GroupOf<'_>, n: u64, within: Within<'_>) -> Vec<Share> {
+        let have: BTreeMap<ClusterId, u64> = within.have.iter().cloned().collect();
+        let clusters = self.with_capacity(of, within.parts, within.rooms);
+        let homes = self.candidates.homes();
+        route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
+    }
+
+    /// A cluster for so many of each group together, none of `avoid`. With its capacity as `rooms` leaves it; without `rooms`
+    /// any that could ever hold all of it.
+    pub(crate) fn place_whole(
+        &self,
+        id: JobId,
+        spec: &JobSpec,
+        count: impl Fn(&GroupSpec) -> u64,
+        avoid: &[ClusterId],
+        rooms: Option<&Rooms>,
+    ) -> Result<Option<ClusterId>, Reason> {
+        let lists: Vec<Vec<Candidate>> = spec
+            .groups
+            .iter()
+            .map(|g| match rooms {
+                Some(rooms) => self.with_all_of(GroupOf { id, spec, group: g }, count(g), rooms),
+                None => self.candidates.of(self.candidates.asker(spec, g)).to_vec(),
+            })
+            .collect();
+        let parts: Vec<Part<'_>> = spec
+            .groups
+            .iter()
+            .zip(&lists)
+            .map(|(g, clusters)| Part {
+                demand: demand(id, spec, g),
+                count: count(g),
+                clusters,
+            })
+            .collect();
+        let capacity = self.candidates.capacity();
+        let whole = route_whole(&parts, capacity, avoid, self.candidates.homes())?;
+        Ok((whole.has_room || rooms.is_none()).then_some(whole.cluster))
+    }
+
+    /// All clusters that could take what of a request is bound nowhere, in the order in which its job prefers them.
+    pub(crate) fn all_places(&self, request: &Request) -> Vec<ClusterId> {
+        let Some(spec) = self.spec(request.job) else {
+            return Vec::new();
+        };
+        if request.gang.is_empty() {
+            let Some(group) = spec.group(&request.group) else {
+                return Vec::new();
+            };
+            let demand = demand(request.job, spec, group);
+            let clusters = self.candidates.of(self.candidates.asker(spec, group));
+            let (passed, _) = filter(&demand, clusters);
+            let order = self.candidates.homes().order(request.job);
+            let takes = |id: &ClusterId| passed.iter().any(|c| c.id == *id) && !request.avoid.contains(id);
+            return order.into_iter().filter(|id| takes(id)).collect();
+        }
+        let count = |group: &GroupSpec| count_of(request, group);
+        let mut out = Vec::new();
+        let mut avoid = request.avoid.clone();
+        // None that could not hold all of a group.
+        for group in &spec.groups {
+            let n = count(group);
+            let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
+            let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
+            avoid.extend(clusters.map(|c| c.id.clone()).filter(|id| {
+                let held = class
+                    .as_ref()
+                    .and_then(|(digest, class)| self.candidates.limits().more(id, *digest, class, 0));
+                held.is_some_and(|held| held < n)
+            }));
+        }
+        while let Ok(Some(cluster)) = self.place_whole(request.job, spec, count, &avoid, None) {
+            avoid.push(cluster.clone());
+            out.push(cluster);
+        }
+        out
+    }
+
+    /// How many more of a group a cluster's hosts could hold, if nothing else ran there; `None`: nothing says that there is a
+    /// bound.
+    pub(crate) fn most_there(&self, request: &Request, cluster: &ClusterId) -> Option<u64> {
+        let spec = self.spec(request.job)?;
+        let index = spec.groups.iter().position(|g| g.name == request.group)?;
+        let class = InstanceClass::of(spec, spec.groups.get(index)?)?;
+        let there = self.picture.ledger.allocated(request.job, cluster, index);
+        let limits = self.candidates.limits();
+        limits.more(cluster, class.digest(), &class, there)
+    }
+
+    /// Why no cluster can ever take what a group asks for; `None` where one can.
+    pub(crate) fn refusal(&self, id: JobId, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+        if spec.gang.is_some() {
+            let whole = self.place_whole(id, spec, |g| u64::from(g.instances), &[], None);
+            return whole.err();
+        }
+        let clusters = self.candidates.of(self.candidates.asker(spec, group));
+        let homes = self.candidates.homes();
+        route(
+            &demand(id, spec, group),
+            0,
+            &BTreeMap::new(),
+            &[],
+            clusters,
+            homes,
+        )
+        .refused
+    }
+}
+
+/// How many of a group a gang's request is about.
+fn count_of(request: &Request, group: &GroupSpec) -> u64 {
+    let of_group = request.gang.iter().filter(|m| m.group == group.name);
+    of_group.map(|m| m.more.saturating_add(m.unbound)).sum()
+}
+
+impl Route for Router<'_> {
+    fn route(&self, request: &Request, n: u64, parts: u64, rooms: &Rooms) -> Vec<(ClusterId, u64)> {
+        let Some(spec) = self.spec(request.job) else {
+            return Vec::new();
+        };
+        if !request.gang.is_empty() {
+            let count = |group: &GroupSpec| count_of(request, group);
+            let whole = self.place_whole(request.job, spec, count, &request.avoid, Some(rooms));
+            let cluster = whole.ok().flatten();
+            return cluster.map(|c| (c, 1)).into_iter().collect();
+        }
+        let Some(group) = spec.group(&request.group) else {
+            return Vec::new();
+        };
+        let of = GroupOf {
+            id: request.job,
+            spec,
+            group,
+        };
+        let within = Within {
+            have: &request.have,
+            avoid: &request.avoid,
+            rooms,
+            parts,
+        };
+        let shares = self.places(of, n, within);
+        shares.into_iter().map(|s| (s.cluster, s.count)).collect()
+    }
+}
+
+pub(crate) const fn side(spec: &JobSpec) -> Side {
+    if spec.revocable {
+        Side::Revocable
+    } else {
+        Side::Ordinary
+    }
+}
+
+/// Takes the capacity of so many instances out of a cluster.
+pub(crate) fn take(rooms: &mut Rooms, cluster: &ClusterId, spec: &JobSpec, unit: Unit, n: u64) {
+    rooms.take_cluster(cluster, side(spec), unit, n);
+}

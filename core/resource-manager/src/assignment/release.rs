@@ -1,0 +1,101 @@
+//! What becomes of released indexes, and scaling: the steps that change which indexes are bound, for one job. What leaves takes
+//! two steps (section 6): a mark, then, once the holder has released the indexes for good, either the next generation at the
+//! cluster that the mark names, or bound nowhere. The goal wins over a move.
+
+use crate::assignment::indexes::note_holders;
+use crate::assignment::ranges::{Cut, change};
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::picture::Picture;
+use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
+use std::sync::Arc;
+
+/// Gives numbers that were released for good their next holder, or none.
+pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
+    let keys: Vec<SliceKey> = crate::facts::slice::slices_of(&job.decided).into_keys().collect();
+    let running = job.running_spec().is_some();
+    let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
+    for key in keys {
+        let Some(report) = picture.report(id, &key) else {
+            continue;
+        };
+        if report.released.is_empty() {
+            continue;
+        }
+        let (mut gone, mut returned) = (RangeSet::new(), RangeSet::new());
+        let decided = Arc::make_mut(&mut job.decided);
+        let Some(ranges) = decided.groups.get_mut(&key.group) else {
+            continue;
+        };
+        let held: RangeSet = of_slice(ranges, &key).collect();
+        let released = held.intersect(&report.released);
+        change(ranges, &released, Cut::Released, |r| {
+            let next = running.then(|| next_holder(picture, is_gang, &r)).flatten();
+            let is_wanted = r
+                .releasing
+                .as_ref()
+                .is_none_or(|m| m.why != ReasonCode::ScaledDown);
+            if next.is_none() && running && is_wanted {
+                returned.insert(r.range);
+            } else if next.is_none() {
+                gone.insert(r.range);
+            }
+            next
+        });
+        // Indexes that were scaled away have no records if they are wanted again.
+        remember(decided, &key.group, key.generation, None, &gone);
+        remember(decided, &key.group, key.generation, Some(&key.cluster), &returned);
+        note_holders(decided, &key.group);
+        if of_slice(decided.ranges(&key.group), &key).next().is_none() {
+            // Its shard can begin nothing of it any more.
+            job.grants.remove(&key);
+        }
+    }
+}
+
+fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator<Item = InstanceRange> + 'a {
+    ranges
+        .iter()
+        .filter(|r| r.cluster == key.cluster && r.generation == key.generation)
+        .map(|r| r.range)
+}
+
+/// The next generation of released indexes: where their mark says, and of a gang, if the mark was withdrawn too late, where
+/// they were. `None`: they are bound nowhere.
+fn next_holder(picture: &Picture, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
+    let takes = |c: &ClusterId| picture.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
+    let cluster = match &r.releasing {
+        Some(Releasing { to: None, .. }) => return None,
+        None if !is_gang => return None,
+        Some(Releasing { to: Some(to), .. }) if takes(to) => to.clone(),
+        _ => r.cluster.clone(),
+    };
+    Some(AssignedRange {
+        range: r.range,
+        cluster,
+        generation: r.generation.next(),
+        former: Some((r.cluster.clone(), r.generation)),
+        releasing: None,
+    })
+}
+
+fn remember(
+    decided: &mut Assignment,
+    group: &GroupName,
+    generation: Generation,
+    cluster: Option<&ClusterId>,
+    gone: &RangeSet,
+) {
+    if gone.is_empty() {
+        return;
+    }
+    let holder = LastHolder {
+        generation,
+        cluster: cluster.cloned(),
+    };
+    let sets = decided.released.get_or_default(group.clone());
+    let set = sets.entry(holder).or_default();
+    *set = set.union(gone);
+}

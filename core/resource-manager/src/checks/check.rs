@@ -1,0 +1,302 @@
+//! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
+//! simulation. In production a [`Sampler`] checks some jobs every few seconds and the division every few minutes.
+
+use crate::broken::Broken;
+use crate::demand::capacity::{capacity, lent};
+use crate::demand::ledger::Ledger;
+use crate::demand::pool_demand::{Wanted, demands};
+use crate::division::entitled;
+use crate::facts::job::JobView;
+use crate::facts::slice::{SliceKey, slices_of};
+use crate::picture::Picture;
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::time::Span;
+use echelon_core_model::{JobId, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::tree::of_lent_room;
+use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is broken; empty when nothing is.
+#[must_use]
+pub fn check(picture: &Picture) -> Vec<Broken> {
+    let mut out: Vec<Broken> = picture
+        .jobs
+        .iter()
+        .flat_map(|(id, job)| check_job(picture, *id, job))
+        .collect();
+    let sums = Ledger::new(picture);
+    if picture.ledger != sums {
+        out.push(Broken::Sums);
+    }
+    out.extend(above_limit(picture, &sums));
+    out.extend(unfair(picture, &sums).into_iter().map(Broken::Unfair));
+    out
+}
+
+fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
+    let mut out = Vec::new();
+    for assignment in [&job.durable, &job.decided] {
+        let problems = assignment.problems().into_iter();
+        out.extend(problems.map(|problem| Broken::Assignment { job: id, problem }));
+    }
+    out.extend(released_again(picture, id));
+    let mut slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
+    slices.extend(job.decided_slices().into_keys());
+    let unknown = job.grants.keys().filter(|k| !slices.contains(k));
+    out.extend(unknown.map(|slice| Broken::UnknownGrant {
+        job: id,
+        slice: slice.clone(),
+    }));
+    out.extend(above_most(picture, id));
+    out.extend(unexplained(picture, id));
+    out
+}
+
+/// Checks a part of a leader's picture at a time, for a metric.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    /// The job that was checked last.
+    last: Option<JobId>,
+    division_at: Timestamp,
+}
+
+impl Sampler {
+    /// Jobs a look.
+    const JOBS: usize = 256;
+    /// How often the division of all pools is checked. One check costs as much as a full division.
+    const DIVISION_EVERY: Span = Span::minutes(5);
+
+    /// Broken rules of the next jobs; those of the division, too, when it is due.
+    /// `O(jobs checked)`, and `O(pools)` when the division is due.
+    pub fn look(&mut self, picture: &Picture, now: Timestamp) -> Vec<Broken> {
+        let first = self.last.is_none().then(|| picture.jobs.iter());
+        let further = self.last.map(|last| picture.jobs.after(last));
+        let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
+        let jobs: Vec<(&JobId, &JobView)> = jobs.take(Self::JOBS).collect();
+        // A short batch was the last one: the next call starts over.
+        let full = jobs.last().filter(|_| jobs.len() == Self::JOBS);
+        self.last = full.map(|(id, _)| **id);
+        let mut out: Vec<Broken> = jobs
+            .into_iter()
+            .flat_map(|(id, job)| check_job(picture, *id, job))
+            .collect();
+        if now >= self.division_at {
+            self.division_at = now.plus(Self::DIVISION_EVERY);
+            let unfair = unfair(picture, &picture.ledger).into_iter();
+            out.extend(unfair.map(Broken::Unfair));
+        }
+        out
+    }
+}
+
+/// Every division proves itself to a checker that shares nothing with it.
+pub(crate) fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
+    let entitled = entitled(picture, sums);
+    let wanted = demands(picture, sums);
+    let path = |i: PoolIdx| picture.hierarchy.pool(i).map(|p| p.path.clone());
+    let by_path = |which: fn(&Wanted) -> Resources| -> BTreeMap<String, Resources> {
+        let known = wanted.iter();
+        known.filter_map(|(i, w)| Some((path(*i)?, which(w)))).collect()
+    };
+    let proof = certificate::certify(&picture.hierarchy, &entitled.ordinary);
+    let there = capacity(picture, sums);
+    let mut out = certificate::check(&picture.pools, &by_path(|w| w.ordinary), there, &proof);
+    let proof = certificate::certify(&picture.by_shares, &entitled.lent);
+    let pools = of_lent_room(&picture.pools);
+    let there = lent(picture, sums);
+    out.extend(certificate::check(&pools, &by_path(|w| w.lent), there, &proof));
+    // Of the last cycle, which may have gone by another tree.
+    let again = picture.division.again.as_ref();
+    if let Some(again) = again.filter(|again| again.tree == picture.pools.version) {
+        out.extend(unfair_in_the_end(
+            &picture.pools,
+            &picture.hierarchy,
+            &again.ordinary,
+        ));
+        out.extend(unfair_in_the_end(&pools, &picture.by_shares, &again.lent));
+    }
+    out
+}
+
+fn unfair_in_the_end(
+    pools: &PoolTree,
+    hierarchy: &Hierarchy,
+    second: &SecondRound,
+) -> Vec<certificate::Unfair> {
+    let there = second.first.first().copied().unwrap_or_default();
+    certificate::check_second(pools, there, &second.lines(hierarchy))
+}
+
+/// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
+fn released_again(picture: &Picture, id: JobId) -> Vec<Broken> {
+    let mut out = Vec::new();
+    let Some(job) = picture.jobs.get(&id) else {
+        return out;
+    };
+    for (key, ranges) in job.slices() {
+        let held = ranges.iter().map(|r| r.range).collect();
+        for (cluster, view) in picture.clusters.iter().filter(|(c, _)| **c != key.cluster) {
+            let Some(report) = view.reports.get(&(id, key.group.clone(), key.generation)) else {
+                continue;
+            };
+            let both = report.released.intersect(&held);
+            if !both.is_empty() {
+                out.push(Broken::ReleasedAgain {
+                    job: id,
+                    group: key.group.clone(),
+                    numbers: both.to_string(),
+                    cluster: cluster.clone(),
+                });
+            }
+        }
+    }
+    out
+}
+
+fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
+    let Some(job) = picture.jobs.get(&id) else {
+        return Vec::new();
+    };
+    let Some(spec) = job.running_spec() else {
+        return Vec::new();
+    };
+    let groups = spec.groups.iter().filter_map(|group| {
+        let lines = job.grants.iter().filter(|(k, _)| k.group == group.name);
+        let granted: u64 = lines.map(|(_, line)| line.granted()).sum();
+        // What leaves keeps its grant until its mark is stored and it has left.
+        let leaving: u64 = slices_of(&job.decided)
+            .iter()
+            .filter(|(k, _)| k.group == group.name)
+            .map(|(k, ranges)| picture.count(id, k, ranges).leaving)
+            .sum();
+        let most = u64::from(group.most_active());
+        (granted > most.saturating_add(leaving)).then(|| Broken::MaxRunning {
+            job: id,
+            group: group.name.clone(),
+            granted,
+            most,
+        })
+    });
+    // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
+    let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_deref());
+    let mut raised = picture.raised.keys().filter_map(spec_of);
+    if raised.any(|s| s.pool == spec.pool) {
+        groups.collect()
+    } else {
+        Vec::new()
+    }
+}
+
+fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
+    let job = picture.jobs.get(&id)?;
+    let spec = job.running_spec()?;
+    let told: u64 = crate::progress::waiting::waiting(picture, id, job, Default::default())
+        .iter()
+        // These are active.
+        .filter(|w| !w.reason.code.withholds())
+        .map(|w| w.count)
+        .sum();
+    let waiting: u64 = spec
+        .groups
+        .iter()
+        .map(|group| {
+            let slices = job.decided_slices();
+            let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
+            let begun = of_group.map(|(k, ranges)| {
+                let count = picture.count(id, k, ranges);
+                count.active + count.ended
+            });
+            u64::from(group.instances).saturating_sub(begun.sum())
+        })
+        .sum();
+    // Active ones that are to begin again and find no host are told beside them.
+    let slices = job.decided_slices();
+    let reports = slices.keys().filter_map(|k| picture.report(id, k));
+    let again: u64 = reports.map(|r| r.active.saturating_sub(r.live)).sum();
+    let explained = (waiting..=waiting.saturating_add(again)).contains(&told);
+    (!explained).then_some(Broken::Unexplained {
+        job: id,
+        told,
+        waiting,
+    })
+}
+
+/// Whether instances of a job may take of a kind that is not lent: revocable work takes processor time from what is lent alone.
+fn takes(spec: &JobSpec, kind: Kind) -> bool {
+    let asks = spec.groups.iter().any(|g| g.room().get(kind) > 0);
+    asks && !(spec.revocable && kind == Kind::Cpus)
+}
+
+fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
+    let held = sums.held_by_path(picture);
+    let raised: Vec<(&JobSpec, bool)> = picture
+        .raised
+        .iter()
+        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_deref()?, *counted)))
+        .collect();
+    let mut out = Vec::new();
+    for pool in picture.pools.pools.values() {
+        let inside = |path: &str| {
+            std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
+                .any(|p| p == pool.path)
+        };
+        let below = held.iter().filter(|(path, _)| inside(path));
+        let sum = below.fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+        let raised: Vec<&(&JobSpec, bool)> = raised.iter().filter(|(s, _)| inside(&s.pool)).collect();
+        // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
+        // took some is.
+        let over = |kind: &Kind| sum.ordinary.get(*kind) > pool.limit.get(*kind);
+        let mut over = Kind::ALL.into_iter().filter(over);
+        if over.any(|kind| raised.iter().any(|(s, _)| takes(s, kind))) {
+            out.push(Broken::PoolLimit {
+                pool: pool.path.clone(),
+                allocated: sum.ordinary,
+                limit: pool.limit,
+            });
+        }
+        if raised.iter().any(|(s, _)| s.revocable) && !sum.lent.fits(pool.revocable_limit) {
+            out.push(Broken::PoolRevocableLimit {
+                pool: pool.path.clone(),
+                allocated: sum.lent,
+                limit: pool.revocable_limit,
+            });
+        }
+        if raised.iter().any(|(s, _)| !s.preemptible) && !sum.firm.fits(pool.reservation) {
+            out.push(Broken::PoolReservation {
+                pool: pool.path.clone(),
+                allocated: sum.firm,
+                reservation: pool.reservation,
+            });
+        }
+        if raised.iter().any(|(s, _)| s.controller) && !sum.controllers.fits(pool.controller_limit) {
+            out.push(Broken::PoolControllers {
+                pool: pool.path.clone(),
+                allocated: sum.controllers,
+                limit: pool.controller_limit,
+            });
+        }
+        let is_first = raised.iter().any(|(_, counted)| !counted);
+        for (what, judged, have, most) in [
+            (
+                "active instances",
+                !raised.is_empty(),
+                sum.instances,
+                pool.max_instances,
+            ),
+            ("jobs that have begun", is_first, sum.jobs, pool.max_jobs),
+        ] {
+            if judged && have > most {
+                out.push(Broken::PoolNumbers {
+                    pool: pool.path.clone(),
+                    what,
+                    have,
+                    most,
+                });
+            }
+        }
+    }
+    out
+}

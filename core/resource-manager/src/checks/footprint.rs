@@ -1,0 +1,141 @@
+//! How many things a leader holds of what jobs add, by name. Every field is named, so that a new one is counted or said to be of another
+//! size than that of jobs.
+
+use crate::facts::cluster::ClusterView;
+use crate::manager::ResourceManager;
+use crate::picture::Picture;
+use std::collections::BTreeMap;
+
+/// How many there are of each.
+pub type Footprint = BTreeMap<&'static str, usize>;
+
+impl ResourceManager {
+    /// How many things it holds. What follows from clusters, pools and the configuration is left out.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        let Self {
+            config: _,
+            phase: _,
+            tenure: _,
+            trouble: _,
+            // One stamp of each role, and one reason.
+            evidence: _,
+            resume: _,
+            frozen: _,
+            came_meanwhile,
+            epoch: _,
+            published: _,
+            ops,
+            picture,
+            timers: _,
+            dirty,
+            regrant,
+            unwritten,
+            renewals,
+            turns: _,
+            due: _,
+            todo,
+            next_bucket: _,
+            putting,
+            // One of each partition at most.
+            written: _,
+            writes,
+            committing,
+            all_read: _,
+            tombstones,
+            returning,
+            filing,
+            bids,
+            agenda,
+            awaited,
+            children,
+            openings,
+            leaving_pools: _,
+            numbers: _,
+            aside,
+            told_rows,
+            sum_faults: _,
+        } = self;
+        let mut out = of_picture(picture);
+        out.extend([
+            ("came meanwhile", came_meanwhile.len()),
+            ("operations", ops.len()),
+            ("dirty", dirty.len()),
+            ("regrant", regrant.len()),
+            ("unwritten", unwritten.len()),
+            ("renewals", renewals.len()),
+            ("to do", todo.len()),
+            ("putting", putting.len()),
+            ("writes", writes.len()),
+            ("committing", committing.as_ref().map_or(0, Vec::len)),
+            ("tombstones", tombstones.len()),
+            ("returning", returning.len()),
+            ("filing", filing.len()),
+            ("bids", bids.len()),
+            ("agenda", agenda.len()),
+            ("awaited", awaited.len()),
+            ("children", children.values().map(|c| c.len() + 1).sum()),
+            ("openings", openings.len()),
+            ("set aside", aside.len()),
+            ("told rows", told_rows.len()),
+        ]);
+        out
+    }
+}
+
+fn of_picture(picture: &Picture) -> Footprint {
+    let Picture {
+        clusters,
+        control: _,
+        pools: _,
+        structure: _,
+        hierarchy: _,
+        by_shares: _,
+        jobs,
+        ended,
+        specs,
+        homes: _,
+        host_pools: _,
+        ledger,
+        // Sums by pools, and bounded lists of those who wait.
+        division: _,
+        claims,
+        raised,
+        awaiting: _,
+        revision: _,
+        pause: _,
+    } = picture;
+    [
+        ("reports", clusters.values().map(of_cluster).sum()),
+        ("jobs", jobs.footprint()),
+        ("ended", ended.len()),
+        ("specs", specs.len()),
+        ("sums", ledger.footprint()),
+        ("claims", claims.footprint()),
+        ("raised", raised.len()),
+    ]
+    .into()
+}
+
+fn of_cluster(view: &ClusterView) -> usize {
+    let ClusterView {
+        row: _,
+        state: _,
+        link: _,
+        heard_at: _,
+        asked_at: _,
+        fulls: _,
+        missed: _,
+        settled: _,
+        last_report: _,
+        incoming,
+        reports,
+        words,
+        capacity: _,
+        fits: _,
+        heartbeat: _,
+        quarantine: _,
+        found,
+    } = view;
+    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len() + found.len()
+}

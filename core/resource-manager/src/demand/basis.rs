@@ -1,0 +1,83 @@
+//! What sums and queues depend on beside jobs.
+
+use crate::facts::capacity::lends;
+use crate::facts::cluster::ClusterView;
+use crate::facts::host_pools::HostPools;
+use crate::picture::Picture;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{JobSpec, names_cluster};
+use echelon_core_model::{ClusterId, Resources, Version};
+use echelon_core_pools::ClusterIdx;
+use std::collections::BTreeMap;
+
+/// What entries depend on beside their own job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Basis {
+    pub(crate) structure: Version,
+    pub(crate) lent: Resources,
+    pub(crate) host_pools: HostPools,
+    /// Nothing is bound before all clusters have said what they run.
+    pub(crate) awaiting: bool,
+    pub(crate) clusters: BTreeMap<ClusterId, OfCluster>,
+}
+
+/// What entries depend on of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfCluster {
+    pub(crate) index: ClusterIdx,
+    pub(crate) name: String,
+    pub(crate) settled: bool,
+    pub(crate) draining: bool,
+    /// 1 of each kind that it lends.
+    pub(crate) lends: Resources,
+}
+
+impl Basis {
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let clusters = picture.clusters.iter();
+        Self {
+            structure: picture.structure,
+            lent: picture.lent_kinds(),
+            host_pools: picture.host_pools.clone(),
+            awaiting: picture.awaiting.is_some(),
+            clusters: clusters
+                .enumerate()
+                .map(|(i, (id, c))| (id.clone(), OfCluster::of(i, c)))
+                .collect(),
+        }
+    }
+
+    /// A cluster's place among all, in order of id.
+    pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
+        self.clusters.get(cluster).map(|c| c.index)
+    }
+
+    /// The clusters that a job may use, by index.
+    pub(crate) fn chosen<'a>(&'a self, spec: &'a JobSpec) -> impl Iterator<Item = ClusterIdx> + 'a {
+        let named = |(id, of): &(&ClusterId, &OfCluster)| names_cluster(&spec.clusters, id, &of.name);
+        let clusters = self.clusters.iter().filter(named);
+        clusters.map(|(_, of)| of.index)
+    }
+
+    /// Host pools beside `default`.
+    pub(crate) const fn host_pools(&self) -> &HostPools {
+        &self.host_pools
+    }
+
+    /// 1 of each kind that a cluster lends.
+    pub(crate) fn lends(&self, cluster: &ClusterId) -> Resources {
+        self.clusters.get(cluster).map(|c| c.lends).unwrap_or_default()
+    }
+}
+
+impl OfCluster {
+    pub(crate) fn of(index: ClusterIdx, cluster: &ClusterView) -> Self {
+        Self {
+            index,
+            name: cluster.row.as_ref().map(|r| r.name.clone()).unwrap_or_default(),
+            settled: cluster.settled,
+            draining: cluster.wish() == Wish::Draining,
+            lends: lends(cluster).kinds(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Daemons: how many instances of one each cluster has, which is how many hosts its shard counts. Numbers never move from one cluster
+//! to another.
+
+use crate::assignment::indexes::{assign, give};
+use crate::facts::cluster::ClusterView;
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::manager::ResourceManager;
+use crate::picture::Picture;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
+use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl ResourceManager {
+    /// Brings the numbers of instances of daemons that are to be looked at up to date: everything else treats them as asked for.
+    pub(crate) fn count_daemons(&mut self) {
+        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
+        for id in ids {
+            let Some(spec) = counted(&self.picture, id) else {
+                continue;
+            };
+            let spec = self.picture.specs.share(spec);
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                job.spec = Some(spec);
+            }
+        }
+    }
+}
+
+/// The spec of a daemon with as many instances as there are hosts; `None`: it is none, or has as many.
+fn counted(picture: &Picture, id: JobId) -> Option<JobSpec> {
+    let job = picture.jobs.get(&id)?;
+    let spec = job.spec.as_deref().filter(|spec| spec.kind == JobKind::Daemon)?;
+    let mut next = spec.clone();
+    for group in &mut next.groups {
+        let all: u64 = clusters(picture, spec, job, &group.name)
+            .iter()
+            .map(|c| {
+                let here = assigned(job, &group.name, c);
+                wanted(picture, (id, job, spec), &group.name, c).max(here)
+            })
+            .sum();
+        group.instances = u32::try_from(all).unwrap_or(u32::MAX);
+    }
+    (next != *spec).then_some(next)
+}
+
+/// Gives each cluster the numbers that it lacks.
+pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, spec: &JobSpec) {
+    for group in &spec.groups {
+        let shares = clusters(picture, spec, job, &group.name).into_iter().map(|c| {
+            let wanted = wanted(picture, (id, job, spec), &group.name, &c);
+            let more = wanted.saturating_sub(assigned(job, &group.name, &c));
+            (c, more)
+        });
+        let shares: Vec<(ClusterId, u64)> = shares.filter(|(_, more)| *more > 0).collect();
+        // One after the other: each sees which spans those before have begun.
+        for (cluster, more) in shares {
+            let numbers = numbers_of_its_own(job.decided.ranges(&group.name), &cluster, more);
+            give(
+                Arc::make_mut(&mut job.decided),
+                &group.name,
+                &[(cluster, numbers)],
+            );
+        }
+    }
+}
+
+/// Numbers that a cluster has for itself once it has one of them.
+const NUMBERS_A_CLUSTER: u32 = 256;
+
+/// The lowest free numbers in spans of 256 that no other cluster has a number in: those of a cluster stay together although hosts join one by
+/// one at several, or its assignment would have a range for each host.
+fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> RangeSet {
+    let first_of = |number: u32| number / NUMBERS_A_CLUSTER * NUMBERS_A_CLUSTER;
+    let span_of = |r: &AssignedRange| InstanceRange {
+        first: first_of(r.range.first),
+        last: first_of(r.range.last).saturating_add(NUMBERS_A_CLUSTER - 1),
+    };
+    let others: RangeSet = ranges
+        .iter()
+        .filter(|r| r.cluster != *cluster)
+        .map(span_of)
+        .collect();
+    let all: RangeSet = ranges.iter().map(|r| r.range).collect();
+    let taken = others.union(&all);
+    let end = taken.count().saturating_add(n);
+    RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX))
+        .minus(&taken)
+        .lowest(n)
+}
+
+/// A daemon's spec as a plan sees it: with one instance on each host that may be placed on, whatever its constraints say of hosts, which
+/// only shards can judge. Of other kinds the same spec.
+pub(crate) fn planned(picture: &Picture, spec: &JobSpec) -> JobSpec {
+    let mut out = spec.clone();
+    if spec.kind == JobKind::Daemon {
+        let hosts: u64 = hosts(picture, spec).into_iter().map(|(_, n)| n).sum();
+        for group in &mut out.groups {
+            group.instances = u32::try_from(hosts).unwrap_or(u32::MAX);
+        }
+    }
+    out
+}
+
+/// Gives clusters the numbers that a plan sees.
+pub(crate) fn assign_planned(picture: &Picture, job: &mut JobView, spec: &JobSpec) {
+    for group in &spec.groups {
+        let shares = hosts(picture, spec);
+        let decided = Arc::make_mut(&mut job.decided);
+        assign(decided, &group.name, &RangeSet::new(), &shares);
+    }
+}
+
+fn hosts(picture: &Picture, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
+    let open = picture.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+    let told = open.filter_map(|(id, view)| Some((id.clone(), view.capacity.as_ref()?.hosts)));
+    told.map(|(id, n)| (id, u64::from(n)))
+        .filter(|(_, n)| *n > 0)
+        .collect()
+}
+
+/// How many numbers of a group its cluster has beyond its hosts.
+pub(crate) fn surplus(picture: &Picture, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
+    let Some(spec) = job.running_spec() else { return 0 };
+    let wanted = wanted(picture, (id, job, spec), &key.group, &key.cluster);
+    assigned(job, &key.group, &key.cluster).saturating_sub(wanted)
+}
+
+/// The clusters that have, or are to have, something of a group.
+fn clusters(picture: &Picture, spec: &JobSpec, job: &JobView, group: &GroupName) -> BTreeSet<ClusterId> {
+    let open = picture.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+    let has = job.decided.ranges(group).iter().map(|r| r.cluster.clone());
+    open.map(|(id, _)| id.clone()).chain(has).collect()
+}
+
+fn takes(spec: &JobSpec, id: &ClusterId, view: &ClusterView) -> bool {
+    let row = view.row.as_ref().filter(|row| row.wish == Wish::Active);
+    row.is_some_and(|row| names_cluster(&spec.clusters, id, &row.name))
+}
+
+fn assigned(job: &JobView, group: &GroupName, cluster: &ClusterId) -> u64 {
+    let ranges = job.decided.ranges(group).iter().filter(|r| r.cluster == *cluster);
+    ranges.map(|r| r.range.count()).sum()
+}
+
+/// How many a cluster is to have: one for each host. Before its shard has counted them it keeps what it has, and has one at least, by
+/// which it hears of the daemon. One that takes nothing new gets no more.
+fn wanted(
+    picture: &Picture,
+    (id, job, spec): (JobId, &JobView, &JobSpec),
+    group: &GroupName,
+    cluster: &ClusterId,
+) -> u64 {
+    let view = picture.clusters.get(cluster);
+    let open = view.is_some_and(|view| takes(spec, cluster, view));
+    let word = view.and_then(|view| view.words.get(&(id, group.clone())));
+    let here = assigned(job, group, cluster);
+    match word.and_then(|word| word.hosts) {
+        Some(hosts) if open => hosts.into(),
+        Some(hosts) => here.min(hosts.into()),
+        None if open => here.max(1),
+        None => here,
+    }
+}

@@ -1,0 +1,257 @@
+//! What an entry comes to: room in pools and clusters, by what bounds it. A pure function of the numbers, of what the job asks for, and
+//! of which kinds are lent.
+
+use crate::demand::basis::Basis;
+use crate::demand::entry::{AtCluster, Entry};
+use crate::demand::request::{PoolRef, terms_of};
+use crate::facts::capacity::Taken;
+use echelon_core_model::class::{ClassDigest, InstanceClass};
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, JobId, ResourceSum, Resources};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{HostPoolIdx, Terms, Turn};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Adds what a group has at a cluster that lends these kinds.
+fn add(sum: &mut Taken, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
+    sum.add_of(spec, group.room().times(there.allocated), lends);
+}
+
+/// Sums of a pool's jobs on one side: as amounts, or exact over many jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums<T = Resources> {
+    /// What is granted or active.
+    pub allocated: T,
+    /// Of this, what is free when those that are being preempted are gone.
+    pub leaving: T,
+    /// What could be active if everything fitted.
+    pub demand: T,
+}
+
+impl Sums<ResourceSum> {
+    /// Each sum with what changes it.
+    fn pairs(&mut self, by: Sums) -> [(&mut ResourceSum, Resources); 3] {
+        [
+            (&mut self.allocated, by.allocated),
+            (&mut self.leaving, by.leaving),
+            (&mut self.demand, by.demand),
+        ]
+    }
+
+    fn counted(&self) -> Sums {
+        Sums {
+            allocated: self.allocated.counted(),
+            leaving: self.leaving.counted(),
+            demand: self.demand.counted(),
+        }
+    }
+}
+
+/// Sums of ordinary room, and of what hosts lend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BothSums<T = Resources> {
+    /// Of ordinary room.
+    pub ordinary: Sums<T>,
+    /// Of what hosts lend.
+    pub lent: Sums<T>,
+}
+
+impl BothSums<ResourceSum> {
+    /// Each sum with what changes it.
+    pub(crate) fn pairs(&mut self, by: BothSums) -> impl Iterator<Item = (&mut ResourceSum, Resources)> {
+        let ordinary = self.ordinary.pairs(by.ordinary);
+        ordinary.into_iter().chain(self.lent.pairs(by.lent))
+    }
+
+    /// The sums as far as they count.
+    pub(crate) fn counted(&self) -> BothSums {
+        BothSums {
+            ordinary: self.ordinary.counted(),
+            lent: self.lent.counted(),
+        }
+    }
+}
+
+/// What jobs of a pool have in common that cannot have more of it than others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Choice {
+    /// The clusters that they may use, by name; all when empty.
+    pub(crate) only: Vec<String>,
+    /// On what terms they run.
+    pub(crate) terms: Terms,
+    /// Of which class their instances are; `None` of daemons.
+    pub(crate) class: Option<ClassDigest>,
+}
+
+/// What a group adds to the sums of its pool.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupSums {
+    pub(crate) choice: Choice,
+    pub(crate) class: Option<InstanceClass>,
+    pub(crate) sums: BothSums,
+    /// It wants more than it has, or its shard found no host for some of it.
+    pub(crate) waits: bool,
+}
+
+/// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
+pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
+
+impl Entry {
+    /// Its pool, in the tree or not.
+    pub(crate) fn pool_ref(&self) -> PoolRef {
+        let path = || self.spec.as_ref().map(|s| s.pool.clone()).unwrap_or_default();
+        self.pool.map_or_else(|| PoolRef::Unknown(path()), PoolRef::Known)
+    }
+
+    /// Its owner, where its pool is fair to its users.
+    pub(crate) fn user(&self) -> Option<&str> {
+        let spec = self.spec.as_ref().filter(|_| self.marks.by_user);
+        spec.map(|s| s.owner.as_str())
+    }
+
+    /// Instances that are granted or active.
+    pub(crate) fn instances(&self) -> u64 {
+        let all = self.at.values().map(|there| there.allocated);
+        all.fold(0, u64::saturating_add)
+    }
+
+    /// The sums of each of its groups, with what bounds the group. `lent` has 1 of each kind that any cluster lends.
+    pub(crate) fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
+        let Some(spec) = self.spec.as_deref() else {
+            return Vec::new();
+        };
+        let mut only = spec.clusters.only.clone();
+        only.sort();
+        let groups = spec.groups.iter().enumerate().map(|(i, group)| {
+            let class = InstanceClass::of(spec, group);
+            let sums = self.sums_of(i, group, lent);
+            GroupSums {
+                choice: Choice {
+                    only: only.clone(),
+                    terms: terms_of(spec),
+                    class: class.as_ref().map(InstanceClass::digest),
+                },
+                class,
+                waits: self.marks.unplaced || self.wanted_of(i) > self.allocated(i).0,
+                sums,
+            }
+        });
+        groups.collect()
+    }
+
+    fn wanted_of(&self, i: usize) -> u64 {
+        self.wanted.get(i).copied().unwrap_or(0)
+    }
+
+    /// Instances of a group that are granted or active, and of these, those that are leaving.
+    fn allocated(&self, i: usize) -> (u64, u64) {
+        let there = self.at.iter().filter(|((_, g), _)| *g == i);
+        there.fold((0u64, 0u64), |(allocated, leaving), (_, there)| {
+            (
+                allocated.saturating_add(there.allocated),
+                leaving.saturating_add(there.leaving),
+            )
+        })
+    }
+
+    fn sums_of(&self, i: usize, group: &GroupSpec, lent: Resources) -> BothSums {
+        let revocable = self.spec.as_ref().is_some_and(|s| s.revocable);
+        let of_lent = if revocable {
+            group.room().lent_part(lent)
+        } else {
+            Resources::ZERO
+        };
+        let wanted = self.wanted_of(i);
+        let (allocated, leaving) = self.allocated(i);
+        let sums = |shape: Resources| Sums {
+            allocated: shape.times(allocated),
+            leaving: shape.times(leaving),
+            demand: shape.times(wanted),
+        };
+        BothSums {
+            ordinary: sums(group.room().minus(of_lent)),
+            lent: sums(of_lent),
+        }
+    }
+
+    /// What could be active of its groups that ask for GPUs.
+    pub(crate) fn with_gpus(&self) -> Resources {
+        let with = self
+            .specs()
+            .zip(&self.wanted)
+            .filter(|(g, _)| g.resources.gpus > 0);
+        with.fold(Resources::ZERO, |sum, (g, wanted)| {
+            sum.plus(g.room().times(*wanted))
+        })
+    }
+
+    /// What it takes of each cluster.
+    pub(crate) fn uses(&self, basis: &Basis) -> Vec<(ClusterId, Taken)> {
+        let mut out: Vec<(ClusterId, Taken)> = Vec::new();
+        let Some(spec) = self.spec.as_deref() else {
+            return out;
+        };
+        for ((cluster, group), there) in &self.at {
+            let Some(group) = spec.groups.get(*group) else {
+                continue;
+            };
+            if out.last().is_none_or(|(last, _)| last != cluster) {
+                out.push((cluster.clone(), Taken::default()));
+            }
+            let Some((_, used)) = out.last_mut() else { continue };
+            add(used, spec, group, there, basis.lends(cluster));
+        }
+        out
+    }
+
+    /// Of that, what it takes of hosts of host pools that it needs.
+    pub(crate) fn uses_on(&self, basis: &Basis) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
+        let mut out: BTreeMap<(ClusterId, HostPoolIdx), Taken> = BTreeMap::new();
+        let host_pools = basis.host_pools();
+        let Some(spec) = self.spec.as_deref().filter(|_| !host_pools.is_empty()) else {
+            return out;
+        };
+        for ((cluster, group), there) in &self.at {
+            let needed = spec.groups.get(*group);
+            let needed = needed.and_then(|g| Some((g, host_pools.index(&g.siting.host_pool)?)));
+            if let Some((group, i)) = needed {
+                let used = out.entry((cluster.clone(), i)).or_default();
+                add(used, spec, group, there, basis.lends(cluster));
+            }
+        }
+        out
+    }
+
+    /// Where it has room that it could lose, with what it is worth there.
+    pub(crate) fn could_lose(&self, id: JobId) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
+        let spec = self.spec.as_ref().filter(|s| s.preemptible && !self.marks.aside);
+        let known = self.pool.zip(spec);
+        let mut last = None;
+        let there = self.at.iter().filter(|(_, there)| there.allocated > 0);
+        there.filter_map(move |((cluster, _), _)| {
+            let (pool, spec) = known?;
+            let new = last.replace(cluster) != Some(cluster);
+            new.then(|| {
+                (
+                    (cluster.clone(), pool),
+                    ((!spec.revocable, spec.precedence()), Reverse(id)),
+                )
+            })
+        })
+    }
+
+    /// Where its waiting groups stand in their lines.
+    pub(crate) fn turn(&self, id: JobId, group: usize) -> Option<Turn> {
+        let spec = self.spec.as_ref()?;
+        Some(Turn {
+            priority: Reverse(spec.precedence()),
+            job: id,
+            group: spec.groups.get(group)?.name.clone(),
+        })
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &GroupSpec> {
+        self.spec.iter().flat_map(|s| &s.groups)
+    }
+}

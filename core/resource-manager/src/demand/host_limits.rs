@@ -1,0 +1,266 @@
+//! What clusters' hosts can hold of a class of instances. Shards report it for the classes that wait; for any other class the
+//! largest host decides. What no host can ever hold is no demand: it would keep capacity from other pools for ever.
+
+use crate::demand::ledger::Ledger;
+use crate::facts::capacity::{UsableCapacity, total};
+use crate::facts::cluster::ClusterView;
+use crate::picture::Picture;
+use echelon_core_model::class::{ClassDigest, InstanceClass};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::Capacity;
+use echelon_core_model::host_pool::HostPoolChoice;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, HostPoolName, Reason, ReasonCode, Resources, class};
+use echelon_core_pools::ClusterIdx;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the hosts of all clusters can hold, as far as it is known, by id of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HostLimits(Vec<ClusterLimits>);
+
+/// What the hosts of one cluster can hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ClusterLimits {
+    id: ClusterId,
+    name: String,
+    ever: Arc<BTreeMap<ClassDigest, u64>>,
+    /// `None`: not known yet, or no host takes new work.
+    largest: Option<LargestHosts>,
+    /// The largest host that is stored of a cluster that has not reported yet.
+    stored: Option<Resources>,
+    /// Its hosts have capacity, as far as anything is known of it.
+    has_capacity: bool,
+    /// What is divided of it, where it, or some of its hosts, take no new work: what runs on these is beside what empty
+    /// hosts can hold.
+    closed: Option<Resources>,
+}
+
+/// The most of each kind that one host has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LargestHosts {
+    with_gpus: Resources,
+    without_gpus: Resources,
+    /// By host pool; empty while all hosts are in `default`. Zero: hosts of which nothing is known at the moment.
+    host_pools: BTreeMap<HostPoolName, Resources>,
+}
+
+impl LargestHosts {
+    fn of(capacity: &Capacity) -> Option<Self> {
+        let parts = capacity.host_pools.iter();
+        (capacity.hosts > 0).then(|| Self {
+            with_gpus: capacity.largest_host,
+            without_gpus: capacity.without_gpus.largest_host,
+            host_pools: parts
+                .map(|(name, part)| (name.clone(), part.largest_host))
+                .collect(),
+        })
+    }
+
+    /// Whether any host is in a host pool that a class may use.
+    fn has_pool(&self, choice: &HostPoolChoice) -> bool {
+        match choice {
+            HostPoolChoice::Any => true,
+            HostPoolChoice::Only(name) if self.host_pools.is_empty() => name.is_default(),
+            HostPoolChoice::Only(name) => self.host_pools.contains_key(name),
+        }
+    }
+
+    /// The largest host that a class may use: zero where there is none, `None` where it is not known.
+    fn for_class(&self, class: &InstanceClass) -> Option<Resources> {
+        let all = if class.shape.gpus > 0 {
+            self.with_gpus
+        } else {
+            self.without_gpus
+        };
+        match &class.host_pool {
+            choice if !self.has_pool(choice) => Some(Resources::ZERO),
+            HostPoolChoice::Any => Some(all),
+            HostPoolChoice::Only(name) => match self.host_pools.get(name) {
+                None => Some(all),
+                Some(largest) if largest.is_zero() => None,
+                Some(largest) => Some(all.min_each(*largest)),
+            },
+        }
+    }
+}
+
+impl ClusterLimits {
+    fn of(picture: &Picture, id: &ClusterId, cluster: &ClusterView) -> Self {
+        let is_closed =
+            cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
+        let usable = || {
+            let taken = picture.ledger.taken(id);
+            UsableCapacity::of(cluster, taken, picture.lent_kinds()).all
+        };
+        Self {
+            id: id.clone(),
+            name: cluster
+                .row
+                .as_ref()
+                .map_or_else(|| id.to_string(), |r| r.name.clone()),
+            ever: Arc::clone(&cluster.fits.ever),
+            largest: cluster.capacity.as_ref().and_then(LargestHosts::of),
+            stored: cluster
+                .state
+                .as_ref()
+                .filter(|s| cluster.capacity.is_none() && s.hosts > 0)
+                .map(|s| s.largest_host),
+            has_capacity: !total(cluster).is_zero(),
+            closed: is_closed.then(usable),
+        }
+    }
+
+    /// Instances that would fit if nothing ran there; `None`: nothing says that there is a bound.
+    fn ever(&self, digest: ClassDigest, class: &InstanceClass) -> Option<u64> {
+        let reported = self.ever.get(&digest).copied();
+        reported.or_else(|| self.is_too_small(class).then_some(0))
+    }
+
+    fn is_too_small(&self, class: &InstanceClass) -> bool {
+        let largest = self.largest.as_ref().and_then(|l| l.for_class(class));
+        let largest = largest.or(self.stored);
+        largest.is_some_and(|largest| class.lacks(largest).is_some())
+    }
+
+    /// Why no host can ever hold an instance of a class, where that is known.
+    fn refusal(&self, digest: ClassDigest, class: &InstanceClass) -> Option<Reason> {
+        if self.ever(digest, class)? > 0 {
+            return None;
+        }
+        // Without a host that takes new work nothing is known of hosts.
+        let hosts = self.largest.as_ref()?;
+        if !hosts.has_pool(&class.host_pool) {
+            let reason = Reason::new(ReasonCode::HostPool);
+            return Some(reason.at(format!("{}: no host is in its host pool", self.name)));
+        }
+        let too_large = hosts
+            .for_class(class)
+            .and_then(|largest| class.too_large(&self.name, largest));
+        if class.revocable && too_large.is_none() {
+            // What hosts lend changes from minute to minute.
+            return None;
+        }
+        let unmet = || {
+            let text = format!(
+                "{}: no host satisfies all that it asks for, even when empty",
+                self.name
+            );
+            let code = if class.is_plain() {
+                ReasonCode::NoClusterCapacity
+            } else {
+                ReasonCode::HostConstraint
+            };
+            Reason::new(code).at(text)
+        };
+        Some(too_large.unwrap_or_else(unmet))
+    }
+}
+
+impl HostLimits {
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let clusters = picture.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
+        Self(
+            clusters
+                .map(|(id, c)| ClusterLimits::of(picture, id, c))
+                .collect(),
+        )
+    }
+
+    /// The most that instances of a class, to which so much is allocated, can have of the clusters that are named, of all
+    /// where none is. `None`: nothing says that there is a bound.
+    pub(crate) fn most(
+        &self,
+        ledger: &Ledger,
+        digest: ClassDigest,
+        only: &[String],
+        allocated: Resources,
+    ) -> Option<Resources> {
+        let class = ledger.class(digest)?;
+        // A cluster of which nothing is known has no capacity that is divided.
+        let mut chosen = self.chosen(only).filter(|c| c.has_capacity).peekable();
+        chosen.peek()?;
+        let mut sum = Resources::ZERO;
+        for cluster in chosen {
+            let on_empty_hosts = class.shape.times(cluster.ever(digest, class)?);
+            sum = sum.plus(match cluster.closed {
+                None => on_empty_hosts,
+                // How much of it runs on closed hosts is not known, but it is no more than there is.
+                Some(there) => on_empty_hosts.plus(allocated).min_each(there),
+            });
+        }
+        Some(sum.max_each(allocated))
+    }
+
+    /// The clusters of which no host can ever take a class that waits. `index` gives the index of a cluster.
+    pub(crate) fn closed(
+        &self,
+        ledger: &Ledger,
+        index: impl Fn(&ClusterId) -> Option<ClusterIdx>,
+    ) -> BTreeSet<(ClassDigest, ClusterIdx)> {
+        let mut out = BTreeSet::new();
+        for (digest, class) in ledger.waiting_classes(|_| true) {
+            let closed = self.0.iter().filter(|c| c.ever(digest, class) == Some(0));
+            out.extend(closed.filter_map(|c| Some((digest, index(&c.id)?))));
+        }
+        out
+    }
+
+    /// How many more instances of a class the hosts of a cluster hold beside `there` of the same group, when nothing else
+    /// runs on them; `None`: nothing says that there is a bound.
+    pub(crate) fn more(
+        &self,
+        cluster: &ClusterId,
+        digest: ClassDigest,
+        class: &InstanceClass,
+        there: u64,
+    ) -> Option<u64> {
+        let at = self.0.binary_search_by(|c| c.id.cmp(cluster)).ok()?;
+        let limits = self.0.get(at)?;
+        // What is there may run on hosts that take no new work.
+        let beside = if limits.closed.is_some() { 0 } else { there };
+        Some(limits.ever(digest, class)?.saturating_sub(beside))
+    }
+
+    fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
+        let is_meant = |c: &ClusterLimits| only.iter().any(|o| *o == c.name || o == c.id.as_str());
+        self.0.iter().filter(move |c| only.is_empty() || is_meant(c))
+    }
+}
+
+/// Why no host of a cluster can ever hold an instance of a group, where that is known.
+pub(crate) fn refusal(
+    picture: &Picture,
+    cluster: &ClusterId,
+    spec: &JobSpec,
+    group: &GroupSpec,
+) -> Option<Reason> {
+    let class = InstanceClass::of(spec, group)?;
+    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
+    limits.refusal(class.digest(), &class)
+}
+
+/// How many instances of a group a cluster's hosts hold when they are empty; `None`: nothing says that there is a bound.
+pub(crate) fn ever_at(
+    picture: &Picture,
+    cluster: &ClusterId,
+    spec: &JobSpec,
+    group: &GroupSpec,
+) -> Option<u64> {
+    let class = InstanceClass::of(spec, group)?;
+    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
+    limits.ever(class.digest(), &class)
+}
+
+/// Why no host of any cluster that a job may use can ever hold an instance of a group: the first cluster's reason, with what is true
+/// of each. `None`: one can, or that is not known.
+pub(crate) fn fits_nowhere(picture: &Picture, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+    let class = InstanceClass::of(spec, group)?;
+    let digest = class.digest();
+    let limits = HostLimits::of(picture);
+    let all = limits
+        .chosen(&spec.clusters.only)
+        .map(|c| c.refusal(digest, &class));
+    let all: Option<Vec<Reason>> = all.collect();
+    class::fits_nowhere(&all?)
+}

@@ -1,0 +1,290 @@
+//! Sums over all live jobs, kept from cycle to cycle and changed where a job changed: what each pool wants and has, what is taken of
+//! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
+//! holds both against each other.
+
+pub(crate) mod audit;
+pub(crate) mod classes;
+pub(crate) mod told;
+pub(crate) mod totals;
+
+pub(crate) use self::audit::audit;
+pub(crate) use self::totals::OfPool;
+use crate::demand::basis::Basis;
+#[cfg(test)]
+use crate::demand::entry::sums::BothSums;
+use crate::demand::entry::sums::Worth;
+use crate::demand::entry::{Entry, Wait, entry};
+use crate::demand::ledger::audit::Audit;
+use crate::demand::ledger::classes::KnownClass;
+use crate::demand::ledger::totals::{Step, Totals};
+#[cfg(test)]
+use crate::demand::request::PoolRef;
+use crate::facts::host_pools::HostPools;
+use crate::picture::Picture;
+use echelon_core_model::class::ClassDigest;
+use echelon_core_model::{ClusterId, JobId, Timestamp};
+#[cfg(test)]
+use echelon_core_model::{ResourceSum, sum::SumError};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Likeness, Queue, Turn};
+use std::collections::btree_map::Entry::Occupied;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Sums over all live jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger {
+    basis: Basis,
+    entries: BTreeMap<JobId, Box<Entry>>,
+    /// Entries that are out of the sums, until it is known what they are now.
+    out: BTreeMap<JobId, Box<Entry>>,
+    totals: Totals,
+    audit: Audit,
+    /// The classes of all groups.
+    classes: BTreeMap<ClassDigest, KnownClass>,
+    queue: Queue,
+    unstored: BTreeSet<JobId>,
+    unplaced: BTreeSet<JobId>,
+    restless: BTreeSet<JobId>,
+    dated: BTreeSet<JobId>,
+    later: BTreeSet<(Timestamp, JobId)>,
+    choosy: BTreeSet<PoolIdx>,
+    /// Jobs that have room at a cluster and may be stopped for others, by pool; those that lose first come first.
+    losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
+}
+
+/// Brings the ledger up to date with the jobs that were changed, and tells which.
+pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
+    let mut ledger = std::mem::take(&mut picture.ledger);
+    let mut changed = picture.jobs.take_changed();
+    picture.host_pools = HostPools::of(picture.clusters.values());
+    let basis = Basis::of(picture);
+    if basis != ledger.basis {
+        changed.extend(ledger.rebase(basis));
+    }
+    let mut touched = BTreeSet::new();
+    for id in &changed {
+        let now = picture
+            .jobs
+            .get(id)
+            .map(|job| entry(picture, &ledger.basis, *id, job));
+        touched.extend(ledger.change(*id, now));
+    }
+    picture.division.touched.extend(touched);
+    picture.ledger = ledger;
+    changed
+}
+
+impl Ledger {
+    /// The sums of everything, made anew.
+    #[must_use]
+    pub fn new(picture: &Picture) -> Self {
+        let mut out = Self {
+            basis: Basis::of(picture),
+            ..Self::default()
+        };
+        for (id, job) in picture.jobs.iter() {
+            let entry = entry(picture, &out.basis, *id, job);
+            out.put_in(*id, entry);
+        }
+        out
+    }
+
+    /// How many things are held of jobs; what is summed by pools and clusters is left out.
+    pub(crate) fn footprint(&self) -> usize {
+        let Self {
+            basis: _,
+            entries,
+            out,
+            totals: _,
+            audit: _,
+            classes: _,
+            queue: _,
+            unstored,
+            unplaced,
+            restless,
+            dated,
+            later,
+            choosy: _,
+            losers,
+        } = self;
+        let sets = [unstored, unplaced, restless, dated].map(BTreeSet::len);
+        let marked = sets.iter().sum::<usize>() + later.len();
+        entries.len() + out.len() + marked + losers.values().map(BTreeSet::len).sum::<usize>()
+    }
+
+    /// The jobs whose entries follow from what has changed since.
+    fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
+        let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
+        let of_all = |basis: &Basis| {
+            let names: Vec<String> = basis.clusters.values().map(|c| c.name.clone()).collect();
+            (
+                basis.structure,
+                basis.lent,
+                basis.host_pools.clone(),
+                basis.awaiting,
+                names,
+            )
+        };
+        if !same_clusters || of_all(now) != of_all(&self.basis) {
+            return self.entries.keys().copied().collect();
+        }
+        let same = |c: &ClusterId| now.clusters.get(c) == self.basis.clusters.get(c);
+        let touched = |entry: &Entry| entry.at.keys().any(|(c, _)| !same(c));
+        let entries = self.entries.iter().filter(|(_, entry)| touched(entry));
+        entries.map(|(id, _)| *id).collect()
+    }
+
+    /// What entries depend on is another thing now. Tells whose: they are out of the sums, in which they were by what held before.
+    fn rebase(&mut self, basis: Basis) -> BTreeSet<JobId> {
+        let concerned = self.concerned(&basis);
+        for id in &concerned {
+            if let Some(entry) = self.entries.remove(id) {
+                self.take_out(*id, &entry);
+                self.out.insert(*id, entry);
+            }
+        }
+        self.basis = basis;
+        concerned
+    }
+
+    /// The same sums with another job's.
+    #[must_use]
+    pub(crate) fn with(&self, id: JobId, entry: Entry) -> Self {
+        let mut out = Self {
+            basis: self.basis.clone(),
+            totals: Totals {
+                places: BTreeMap::new(),
+                ..self.totals.clone()
+            },
+            classes: self.classes.clone(),
+            queue: self.queue.clone(),
+            ..Self::default()
+        };
+        out.put_in(id, entry);
+        out
+    }
+
+    /// A job's entry is another one now. Tells the pools that this is about.
+    fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
+        let out = self.out.remove(&id);
+        let before = match out {
+            Some(before) => Some(before),
+            None if self.entries.get(&id).map(AsRef::as_ref) == now.as_ref() => return Vec::new(),
+            None => {
+                let before = self.entries.remove(&id);
+                before.iter().for_each(|before| self.take_out(id, before));
+                before
+            }
+        };
+        let pools = before.as_deref().into_iter().chain(&now).filter_map(|e| e.pool);
+        let pools = pools.collect();
+        let left = before.map(|before| left_lines(id, &before, now.as_ref()));
+        if let Some(now) = now {
+            self.put_in(id, now);
+        }
+        for (pool, like, turn) in left.into_iter().flatten() {
+            self.queue.remove(pool, &like, &turn);
+        }
+        pools
+    }
+
+    fn put_in(&mut self, id: JobId, mut entry: Entry) {
+        self.sum(Step::Add, id, &entry);
+        if let Some(pool) = entry.pool {
+            let mut waits = std::mem::take(&mut entry.waits);
+            for wait in &mut waits {
+                if let Some(turn) = entry.turn(id, wait.group) {
+                    wait.like = self.queue.insert(pool, &wait.like, turn, wait.units);
+                }
+            }
+            entry.waits = waits;
+        }
+        let marks = entry.marks;
+        let sets = [
+            (marks.unstored, &mut self.unstored),
+            (marks.unplaced, &mut self.unplaced),
+            (marks.restless, &mut self.restless),
+            (marks.dated, &mut self.dated),
+        ];
+        for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
+            set.insert(id);
+        }
+        self.later.extend(entry.later.map(|at| (at, id)));
+        for (place, worth) in entry.could_lose(id) {
+            self.losers.entry(place).or_default().insert(worth);
+        }
+        self.entries.insert(id, Box::new(entry));
+    }
+
+    /// Takes an entry out of the sums, but not out of the queue.
+    fn take_out(&mut self, id: JobId, entry: &Entry) {
+        self.sum(Step::Subtract, id, entry);
+        let sets = [
+            &mut self.unstored,
+            &mut self.unplaced,
+            &mut self.restless,
+            &mut self.dated,
+        ];
+        for set in sets {
+            set.remove(&id);
+        }
+        if let Some(at) = entry.later {
+            self.later.remove(&(at, id));
+        }
+        for (place, worth) in entry.could_lose(id) {
+            if let Occupied(mut of_place) = self.losers.entry(place) {
+                of_place.get_mut().remove(&worth);
+                if of_place.get().is_empty() {
+                    of_place.remove();
+                }
+            }
+        }
+    }
+
+    /// Makes a pool's sums wrong.
+    #[cfg(test)]
+    pub(crate) fn plant(
+        &mut self,
+        pool: &PoolRef,
+        change: impl FnOnce(&mut BothSums<ResourceSum>) -> Result<(), SumError>,
+    ) {
+        let of_pool = self.totals.pools.get_mut(pool);
+        of_pool.map(|of| change(&mut of.sums).unwrap()).unwrap();
+    }
+
+    fn sum(&mut self, step: Step, id: JobId, entry: &Entry) {
+        let groups = entry.group_sums(self.basis.lent);
+        for group in &groups {
+            match step {
+                Step::Add => self.enter_class(group),
+                Step::Subtract => self.leave_class(group),
+            }
+        }
+        self.audit.follow(step, id, entry, &self.basis);
+        self.totals.take(step, entry, groups, &self.basis);
+        if let Some(i) = entry.pool {
+            if self.of_known(i).is_some_and(OfPool::is_choosy) {
+                self.choosy.insert(i);
+            } else {
+                self.choosy.remove(&i);
+            }
+        }
+    }
+}
+
+/// The lines in which a job waited and does not any more. Who goes on waiting in a line does not leave it: since when its clusters have
+/// no room is noted there.
+fn left_lines(id: JobId, before: &Entry, now: Option<&Entry>) -> Vec<(PoolIdx, Arc<Likeness>, Turn)> {
+    let stays = |wait: &Wait| {
+        let now = now.filter(|e| e.pool == before.pool);
+        let turn = before.turn(id, wait.group);
+        now.is_some_and(|e| {
+            let same = |w: &Wait| w.like == wait.like && e.turn(id, w.group) == turn;
+            e.waits.iter().any(same)
+        })
+    };
+    let left = before.waits.iter().filter(|wait| !stays(wait));
+    left.filter_map(|wait| Some((before.pool?, Arc::clone(&wait.like), before.turn(id, wait.group)?)))
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! Holds the kept sums against the jobs, a part at a time while the leader works: each look derives the
+//! entries of some jobs from the facts and adds what is kept of them to sums of its own, and a job that
+//! changes behind the look changes these, too. When all jobs had their turn, both sums must be the same.
+
+use crate::broken::Broken;
+use crate::demand::basis::Basis;
+use crate::demand::entry::{Entry, entry};
+use crate::demand::ledger::Ledger;
+use crate::demand::ledger::totals::{Step, Totals};
+use crate::demand::request::PoolRef;
+use crate::picture::Picture;
+use echelon_core_model::JobId;
+use std::collections::BTreeMap;
+
+/// Jobs of a look. An entry takes a few microseconds: a look of a second takes some milliseconds, and
+/// 1,000,000 jobs a quarter of an hour.
+pub(crate) const JOBS: usize = 1_024;
+
+/// How far the sums are checked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Audit {
+    /// The last job that had its turn; `None` before the first.
+    last: Option<JobId>,
+    /// The sums of all jobs that had theirs.
+    sums: Totals,
+}
+
+/// Ledgers with the same sums are the same, however far they are checked.
+impl PartialEq for Audit {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Audit {}
+
+impl Audit {
+    /// The entry of a job is added or subtracted: here, too, if the job had its turn.
+    pub(crate) fn follow(&mut self, step: Step, id: JobId, entry: &Entry, basis: &Basis) {
+        if self.last.is_some_and(|last| id <= last) {
+            self.sums.take(step, entry, entry.group_sums(basis.lent), basis);
+        }
+    }
+}
+
+/// Looks at the next jobs, and at all sums when these were the last. `O(jobs of a look)`, and `O(pools,
+/// clusters)` at the end of a round.
+pub(crate) fn audit(picture: &mut Picture) -> Vec<Broken> {
+    let mut ledger = std::mem::take(&mut picture.ledger);
+    let found = ledger.audit_next(picture);
+    picture.ledger = ledger;
+    found
+}
+
+impl Ledger {
+    fn audit_next(&mut self, picture: &Picture) -> Vec<Broken> {
+        let first = self.audit.last.is_none().then(|| picture.jobs.iter());
+        let further = self.audit.last.map(|last| picture.jobs.after(last));
+        let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
+        let mut found = Vec::new();
+        let mut seen = 0;
+        for (id, job) in jobs.take(JOBS) {
+            let kept = self.entries.get(id).map(AsRef::as_ref);
+            if kept != Some(&entry(picture, &self.basis, *id, job)) {
+                found.push(Broken::Entry { job: *id });
+            }
+            if let Some(kept) = kept {
+                let groups = kept.group_sums(self.basis.lent);
+                self.audit.sums.take(Step::Add, kept, groups, &self.basis);
+            }
+            self.audit.last = Some(*id);
+            seen += 1;
+        }
+        if seen < JOBS {
+            let derived = std::mem::take(&mut self.audit).sums;
+            found.extend(self.totals.differences(&derived, picture));
+        }
+        found
+    }
+}
+
+impl Totals {
+    /// Which sums differ.
+    fn differences(&self, derived: &Self, picture: &Picture) -> Vec<Broken> {
+        let mut of = Vec::new();
+        let path = |pool: &PoolRef| match pool {
+            PoolRef::Known(i) => picture
+                .hierarchy
+                .pool(*i)
+                .map_or_else(String::new, |p| p.path.clone()),
+            PoolRef::Unknown(path) => path.clone(),
+        };
+        let pools = different(&self.pools, &derived.pools);
+        of.extend(pools.map(|pool| format!("pool {}", path(pool))));
+        let uses = different(&self.uses, &derived.uses);
+        of.extend(uses.map(|cluster| format!("cluster {cluster}")));
+        let uses_on = different(&self.uses_on, &derived.uses_on);
+        of.extend(uses_on.map(|(cluster, _)| format!("host pools of cluster {cluster}")));
+        let places = different(&self.places, &derived.places);
+        of.extend(places.map(|(pool, cluster)| {
+            let pool = path(&PoolRef::Known(*pool));
+            format!("pool {pool} at cluster {cluster}")
+        }));
+        if self.with_gpus != derived.with_gpus {
+            of.push("work with GPUs".to_owned());
+        }
+        of.into_iter().map(|of| Broken::Sum { of }).collect()
+    }
+}
+
+/// The keys of which both have not the same.
+fn different<'a, K: Ord, V: PartialEq>(
+    a: &'a BTreeMap<K, V>,
+    b: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = &'a K> {
+    let other = a.iter().filter(|(key, value)| b.get(key) != Some(value));
+    let missing = b.keys().filter(|key| !a.contains_key(key));
+    other.map(|(key, _)| key).chain(missing)
+}

@@ -1,0 +1,182 @@
+//! What is asked of the ledger: sums by pool and cluster, who waits, and which jobs are to be looked at.
+
+use crate::demand::basis::Basis;
+use crate::demand::entry::sums::{BothSums, Worth};
+use crate::demand::ledger::Ledger;
+use crate::demand::ledger::totals::OfPool;
+use crate::demand::request::PoolRef;
+use crate::facts::capacity::Taken;
+use crate::picture::Picture;
+use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Held, HostPoolIdx, Queue};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Ledger {
+    /// The pools that are in the tree, with their sums.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
+        self.totals.pools.iter().filter_map(|(pool, of)| match pool {
+            PoolRef::Known(i) => Some((*i, of)),
+            PoolRef::Unknown(_) => None,
+        })
+    }
+
+    /// Jobs of some pools that have room at a cluster and may be stopped for others, those that lose first in front.
+    pub(crate) fn losers<'a, F: Fn(PoolIdx) -> bool>(
+        &'a self,
+        cluster: &ClusterId,
+        of: F,
+    ) -> impl Iterator<Item = (PoolIdx, (bool, u32), JobId)> + use<'a, F> {
+        let there = self
+            .losers
+            .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
+        let pools = there.filter(|((_, pool), _)| of(*pool));
+        let mut rest: Vec<_> = pools.map(|((_, pool), jobs)| (*pool, jobs.iter())).collect();
+        let mut next: BTreeSet<(&Worth, usize)> = BTreeSet::new();
+        for (i, (_, jobs)) in rest.iter_mut().enumerate() {
+            next.extend(jobs.next().map(|worth| (worth, i)));
+        }
+        std::iter::from_fn(move || {
+            let (worth, i) = next.pop_first()?;
+            let (pool, jobs) = rest.get_mut(i)?;
+            next.extend(jobs.next().map(|worth| (worth, i)));
+            Some((*pool, worth.0, worth.1.0))
+        })
+    }
+
+    /// What pools have of some clusters, granted or active, of ordinary room. `O(pools, clusters of each)`.
+    pub(crate) fn held_at(
+        &self,
+        clusters: &BTreeSet<&ClusterId>,
+    ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
+        let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
+        let all = self.totals.places.iter();
+        for ((pool, cluster), taken) in all.filter(|((_, c), _)| clusters.contains(c)) {
+            out.insert((cluster.clone(), *pool), taken.all.counted());
+        }
+        out
+    }
+
+    /// Pools with jobs that may not use every cluster: what they want follows from what clusters have.
+    pub(crate) fn choosy(&self) -> impl Iterator<Item = PoolIdx> + '_ {
+        self.choosy.iter().copied()
+    }
+
+    /// The sums of one that is in the tree.
+    pub(crate) fn of_known(&self, pool: PoolIdx) -> Option<&OfPool> {
+        self.totals.pools.get(&PoolRef::Known(pool))
+    }
+
+    /// The sums of a pool.
+    #[must_use]
+    pub fn of(&self, pool: &PoolRef) -> BothSums {
+        self.totals.pools.get(pool).map(OfPool::sums).unwrap_or_default()
+    }
+
+    /// Instances of a job's group, by its index in the spec, that are granted or active at a cluster.
+    pub(crate) fn allocated(&self, id: JobId, cluster: &ClusterId, group: usize) -> u64 {
+        let entry = self.entries.get(&id);
+        let there = entry.and_then(|e| e.at.get(&(cluster.clone(), group)));
+        there.map_or(0, |there| there.allocated)
+    }
+
+    /// What is taken of a cluster, granted or active.
+    #[must_use]
+    pub fn taken(&self, cluster: &ClusterId) -> Taken {
+        let taken = self.totals.uses.get(cluster);
+        taken.map(Taken::counted).unwrap_or_default()
+    }
+
+    /// What is taken of a cluster, or of that by work that needs hosts of a host pool.
+    #[must_use]
+    pub fn use_on(&self, cluster: &ClusterId, host_pool: Option<HostPoolIdx>) -> Taken {
+        let used = match host_pool {
+            None => self.totals.uses.get(cluster),
+            Some(i) => self.totals.uses_on.get(&(cluster.clone(), i)),
+        };
+        used.map(Taken::counted).unwrap_or_default()
+    }
+
+    /// What could be active of work that asks for GPUs.
+    #[must_use]
+    pub fn with_gpus(&self) -> Resources {
+        self.totals.with_gpus.counted()
+    }
+
+    /// Steps of sums that did not match what they were to change: a fault of this program.
+    #[must_use]
+    pub const fn sum_errors(&self) -> u64 {
+        self.totals.errors.saturating_add(self.queue.errors())
+    }
+
+    /// Who waits.
+    #[must_use]
+    pub const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Who waits, to note since when.
+    pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// What entries were made with.
+    pub(crate) const fn basis(&self) -> &Basis {
+        &self.basis
+    }
+
+    /// Whether a job counts among those of its pool.
+    pub(crate) fn counts(&self, id: JobId) -> bool {
+        self.entries.get(&id).is_some_and(|e| e.marks.counted)
+    }
+
+    /// Jobs whose assignment is not stored as it is decided.
+    #[must_use]
+    pub const fn unstored(&self) -> &BTreeSet<JobId> {
+        &self.unstored
+    }
+
+    /// Jobs for something of which a shard found no host.
+    #[must_use]
+    pub const fn unplaced(&self) -> &BTreeSet<JobId> {
+        &self.unplaced
+    }
+
+    /// Jobs of which something cannot run where it is, or is to leave.
+    #[must_use]
+    pub const fn restless(&self) -> &BTreeSet<JobId> {
+        &self.restless
+    }
+
+    /// Jobs of which something runs that is certain to end by a time.
+    pub(crate) const fn dated(&self) -> &BTreeSet<JobId> {
+        &self.dated
+    }
+
+    /// Jobs that avoided a cluster until now.
+    pub(crate) fn avoided_until(&self, now: Timestamp) -> Vec<JobId> {
+        let due = self.later.iter().take_while(|(at, _)| *at <= now);
+        due.map(|(_, id)| *id).collect()
+    }
+
+    /// Sums by path, of pools in the tree or not.
+    pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.sums())).collect()
+    }
+
+    /// What jobs have by path, of pools in the tree or not.
+    pub(crate) fn held_by_path(&self, picture: &Picture) -> BTreeMap<String, Held> {
+        let all = self.paths(picture);
+        all.map(|(path, of)| (path, of.held())).collect()
+    }
+
+    fn paths<'a>(&'a self, picture: &'a Picture) -> impl Iterator<Item = (String, &'a OfPool)> {
+        let path = |pool: &PoolRef| match pool {
+            PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
+            PoolRef::Unknown(path) => Some(path.clone()),
+        };
+        let all = self.totals.pools.iter();
+        all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
+    }
+}

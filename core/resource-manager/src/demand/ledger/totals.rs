@@ -1,0 +1,187 @@
+//! What entries come to in sum, by pools and clusters. Jobs are added and subtracted one by one for as long
+//! as a leader leads, so every sum is exact and every step is checked. A step that does not match is counted,
+//! and the sum is wrong until another leader computes it again.
+
+use crate::demand::basis::Basis;
+use crate::demand::entry::Entry;
+use crate::demand::entry::sums::{BothSums, Choice, GroupSums};
+use crate::demand::request::PoolRef;
+use crate::facts::capacity::Taken;
+use echelon_core_model::spec::MAX_INSTANCES;
+use echelon_core_model::{ClusterId, ResourceSum, Resources};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Held, HostPoolIdx, Terms};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+// Instances are counted exactly for more jobs than any leader holds: a job has at most 10,000,000.
+const _: () = assert!((MAX_INSTANCES as u64).checked_mul(1 << 40).is_some());
+
+/// What becomes of an entry in the sums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    Add,
+    Subtract,
+}
+
+/// One pool in sums.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OfPool {
+    pub(crate) sums: BothSums<ResourceSum>,
+    /// The same by what bounds it.
+    by_choice: BTreeMap<Choice, BothSums<ResourceSum>>,
+    /// How many of these name clusters.
+    choosy: usize,
+    /// What users have of it, where it is fair to them.
+    users: BTreeMap<Arc<str>, ResourceSum>,
+    /// Instances that are granted or active.
+    instances: u64,
+    /// Jobs of which something has begun.
+    jobs: u64,
+}
+
+impl OfPool {
+    /// The sums of its jobs.
+    pub(crate) fn sums(&self) -> BothSums {
+        self.sums.counted()
+    }
+
+    /// The same by what bounds it.
+    pub(crate) fn by_choice(&self) -> impl Iterator<Item = (&Choice, BothSums)> {
+        self.by_choice
+            .iter()
+            .map(|(choice, sums)| (choice, sums.counted()))
+    }
+
+    /// What users have of it, where it is fair to them.
+    pub(crate) fn users(&self) -> impl Iterator<Item = (&Arc<str>, Resources)> {
+        self.users.iter().map(|(user, has)| (user, has.counted()))
+    }
+
+    /// Whether some of its jobs may not use every cluster.
+    pub(crate) fn is_choosy(&self) -> bool {
+        self.choosy > 0
+    }
+
+    /// What its jobs have, granted or active.
+    pub(crate) fn held(&self) -> Held {
+        let of = |which: fn(&Terms) -> bool| {
+            let some = self.by_choice().filter(|(of, _)| which(&of.terms));
+            some.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated))
+        };
+        let sums = self.sums();
+        Held {
+            firm: of(|terms| !terms.preemptible),
+            controllers: of(|terms| terms.controller),
+            instances: self.instances,
+            jobs: self.jobs,
+            ..Held::plain(sums.ordinary.allocated, sums.lent.allocated)
+        }
+    }
+}
+
+/// Sums over all live jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Totals {
+    pub(crate) pools: BTreeMap<PoolRef, OfPool>,
+    /// What could be active of work that asks for GPUs.
+    pub(crate) with_gpus: ResourceSum,
+    /// What is taken of each cluster.
+    pub(crate) uses: BTreeMap<ClusterId, Taken<ResourceSum>>,
+    /// Of these, what is taken by work that needs hosts of a host pool.
+    pub(crate) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Taken<ResourceSum>>,
+    /// What pools that take jobs have where.
+    pub(crate) places: BTreeMap<(PoolIdx, ClusterId), Taken<ResourceSum>>,
+    /// Steps that did not match.
+    pub(crate) errors: u64,
+}
+
+/// Takes steps, and counts those that do not match.
+struct Counter<'a> {
+    step: Step,
+    errors: &'a mut u64,
+}
+
+impl Counter<'_> {
+    fn count(&mut self, sum: &mut u64, by: u64) {
+        let (next, otherwise) = match self.step {
+            Step::Add => (sum.checked_add(by), u64::MAX),
+            Step::Subtract => (sum.checked_sub(by), 0),
+        };
+        *self.errors = self.errors.saturating_add(next.is_none().into());
+        *sum = next.unwrap_or(otherwise);
+    }
+
+    fn sum(&mut self, sum: &mut ResourceSum, by: Resources) {
+        let done = match self.step {
+            Step::Add => sum.add(by),
+            Step::Subtract => sum.subtract(by),
+        };
+        *self.errors = self.errors.saturating_add(done.is_err().into());
+    }
+
+    fn all<'s>(&mut self, pairs: impl IntoIterator<Item = (&'s mut ResourceSum, Resources)>) {
+        pairs.into_iter().for_each(|(sum, by)| self.sum(sum, by));
+    }
+
+    /// A sum of a map, which holds none that is zero.
+    fn in_map<K: Ord>(&mut self, map: &mut BTreeMap<K, Taken<ResourceSum>>, key: K, by: Taken) {
+        let mut sum = map.remove(&key).unwrap_or_default();
+        self.all(sum.pairs(by));
+        if sum != Taken::default() {
+            map.insert(key, sum);
+        }
+    }
+}
+
+impl Totals {
+    /// Adds an entry with what its groups come to, or subtracts one that was added.
+    pub(crate) fn take(&mut self, step: Step, entry: &Entry, groups: Vec<GroupSums>, basis: &Basis) {
+        let mut counter = Counter {
+            step,
+            errors: &mut self.errors,
+        };
+        let of_pool = self.pools.entry(entry.pool_ref()).or_default();
+        if entry.marks.counted {
+            counter.count(&mut of_pool.instances, entry.instances());
+            counter.count(&mut of_pool.jobs, 1);
+            if let Some(user) = entry.user() {
+                let mut has = of_pool.users.remove(user).unwrap_or_default();
+                for group in &groups {
+                    let sums = &group.sums;
+                    counter.sum(&mut has, sums.ordinary.allocated.plus(sums.lent.allocated));
+                }
+                if !has.is_zero() {
+                    of_pool.users.insert(Arc::from(user), has);
+                }
+            }
+        }
+        for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
+            counter.all(of_pool.sums.pairs(group.sums));
+            let names = usize::from(!group.choice.only.is_empty());
+            let mut of_choice = of_pool.by_choice.remove(&group.choice).unwrap_or_else(|| {
+                of_pool.choosy += names;
+                BothSums::default()
+            });
+            counter.all(of_choice.pairs(group.sums));
+            if of_choice == BothSums::default() {
+                of_pool.choosy = of_pool.choosy.saturating_sub(names);
+            } else {
+                of_pool.by_choice.insert(group.choice, of_choice);
+            }
+        }
+        if *of_pool == OfPool::default() {
+            self.pools.remove(&entry.pool_ref());
+        }
+        counter.sum(&mut self.with_gpus, entry.with_gpus());
+        for (on, used) in entry.uses_on(basis) {
+            counter.in_map(&mut self.uses_on, on, used);
+        }
+        for (cluster, used) in entry.uses(basis) {
+            if let Some(pool) = entry.pool {
+                counter.in_map(&mut self.places, (pool, cluster.clone()), used);
+            }
+            counter.in_map(&mut self.uses, cluster, used);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What pools ask for, as far as they may have it and hosts can hold it.
+
+use crate::demand::capacity::usable;
+use crate::demand::entry::sums::Sums;
+use crate::demand::host_limits::HostLimits;
+use crate::demand::ledger::Ledger;
+use crate::demand::ledger::totals::OfPool;
+use crate::picture::Picture;
+use echelon_core_model::Resources;
+use echelon_core_model::sum::MOST_COUNTED;
+use echelon_core_pools::hierarchy::PoolIdx;
+use std::collections::BTreeMap;
+
+/// What a pool wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Of ordinary room.
+    pub ordinary: Resources,
+    /// Of what hosts lend.
+    pub lent: Resources,
+}
+
+/// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
+#[must_use]
+pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
+    demands_within(&HostLimits::of(picture), picture, ledger)
+}
+
+pub(crate) fn demands_within(
+    limits: &HostLimits,
+    picture: &Picture,
+    ledger: &Ledger,
+) -> BTreeMap<PoolIdx, Wanted> {
+    let known = ledger.known();
+    known
+        .map(|(pool, of)| (pool, wanted(limits, picture, ledger, pool, of)))
+        .collect()
+}
+
+pub(crate) fn wanted(
+    limits: &HostLimits,
+    picture: &Picture,
+    ledger: &Ledger,
+    pool: PoolIdx,
+    of: &OfPool,
+) -> Wanted {
+    // Of what is bound by nothing, of what is not preemptible, of controllers, and of what is both.
+    let (mut free, mut firm, mut controllers, mut both) = Default::default();
+    let mut lent = Resources::ZERO;
+    for (choice, sums) in of.by_choice() {
+        let possible = |sums: &Sums| {
+            let class = choice.class;
+            let most = class.and_then(|class| limits.most(ledger, class, &choice.only, sums.allocated));
+            most.map_or(sums.demand, |most| sums.demand.min_each(most))
+        };
+        let wanted = possible(&sums.ordinary);
+        let wanted = if choice.only.is_empty() {
+            wanted
+        } else {
+            let there = clusters_of(picture, ledger, &choice.only);
+            wanted.min_each(there).max_each(sums.ordinary.allocated)
+        };
+        let sum: &mut Resources = match (choice.terms.preemptible, choice.terms.controller) {
+            (true, false) => &mut free,
+            (false, false) => &mut firm,
+            (true, true) => &mut controllers,
+            (false, true) => &mut both,
+        };
+        *sum = sum.plus(wanted);
+        lent = lent.plus(possible(&sums.lent));
+    }
+    if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
+        // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
+        let (pool, held) = (picture.hierarchy.pool(pool), of.held());
+        let firmly = pool
+            .map(|p| p.reservation)
+            .unwrap_or_default()
+            .max_each(held.firm);
+        let by_limit = pool.map(|p| p.controller_limit).unwrap_or_default();
+        let by_controllers = by_limit.max_each(held.controllers);
+        firm = firm.min_each(firmly);
+        controllers = controllers.min_each(by_controllers);
+        both = both
+            .min_each(firmly.minus(firm))
+            .min_each(by_controllers.minus(controllers));
+    }
+    let most = Resources::of_each(MOST_COUNTED);
+    Wanted {
+        ordinary: free.plus(firm).plus(controllers).plus(both).min_each(most),
+        lent: lent.min_each(most),
+    }
+}
+
+/// The usable capacity of the clusters of a choice.
+fn clusters_of(picture: &Picture, ledger: &Ledger, only: &[String]) -> Resources {
+    let chosen = usable(picture, ledger).filter(|(id, c, _)| {
+        let name = c.row.as_ref().map_or("", |r| r.name.as_str());
+        only.iter().any(|o| o == name || o == id.as_str())
+    });
+    chosen.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.all))
+}

@@ -1,0 +1,124 @@
+//! What a group asks admission for.
+
+use crate::assignment::indexes::missing;
+use crate::demand::slices::{Line, has_begun};
+use crate::facts::job::JobView;
+use crate::picture::Picture;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Request, Side, SliceRequest, Terms, Unit};
+use std::collections::BTreeMap;
+
+/// A job's pool: in the tree and taking jobs, or a path that is not.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PoolRef {
+    /// Its index in the hierarchy.
+    Known(PoolIdx),
+    /// Its path.
+    Unknown(String),
+}
+
+pub(crate) fn pool_of(picture: &Picture, path: &str) -> PoolRef {
+    let found = picture.hierarchy.find(path);
+    let leaf = found.filter(|i| picture.hierarchy.is_leaf(*i));
+    leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
+}
+
+/// What a group asks for: more at the clusters where something of it is bound, and clusters for the rest. `None` when it asks
+/// for nothing, or its pool is not there.
+pub(crate) fn request(
+    picture: &Picture,
+    (id, job): (JobId, &JobView),
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[Line],
+) -> Option<Request> {
+    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        return None;
+    };
+    let terms = terms_in(picture, pool, spec, lines);
+    let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
+    let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
+    let avoid = avoided(job, &group.name);
+    // What is bound ahead where the group found no host a short while ago is not tried there again.
+    let open = lines
+        .into_iter()
+        .filter(|line| !avoid.contains(&line.key.cluster));
+    let slices = open.filter_map(|line| {
+        let more = line.count.startable().saturating_sub(line.allocated);
+        (more > 0).then(|| SliceRequest {
+            cluster: line.key.cluster.clone(),
+            generation: line.key.generation,
+            allocated: line.allocated,
+            more,
+        })
+    });
+    let slices: Vec<SliceRequest> = slices.collect();
+    let unbound = unbound(picture, job, spec, &group.name);
+    (!slices.is_empty() || unbound > 0).then(|| Request {
+        job: id,
+        group: group.name.clone(),
+        pool,
+        terms,
+        unit: unit_of(picture, group),
+        room: u64::from(group.most_active()).saturating_sub(allocated),
+        slices,
+        unbound,
+        have: have(job, &group.name),
+        avoid,
+        gang: Vec::new(),
+    })
+}
+
+/// Instances of a group that are bound nowhere and ask for a cluster. Daemons ask for none: the hosts of each cluster are
+/// counted.
+pub(crate) fn unbound(picture: &Picture, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
+    let asks = picture.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
+    if asks { missing(job, group) } else { 0 }
+}
+
+/// Instances of a group by cluster, granted or not.
+pub(crate) fn have(job: &JobView, group: &GroupName) -> Vec<(ClusterId, u64)> {
+    let mut out: BTreeMap<&ClusterId, u64> = BTreeMap::new();
+    for r in job.decided.ranges(group) {
+        *out.entry(&r.cluster).or_default() += r.range.count();
+    }
+    out.into_iter().map(|(c, n)| (c.clone(), n)).collect()
+}
+
+/// Clusters where a group found no host a short while ago.
+pub(crate) fn avoided(job: &JobView, group: &GroupName) -> Vec<ClusterId> {
+    let of_group = job
+        .avoid
+        .iter()
+        .filter(|((g, _), avoided)| g == group && !avoided.is_over);
+    of_group.map(|((_, cluster), _)| cluster.clone()).collect()
+}
+
+/// One instance of a group.
+pub(crate) fn unit_of(picture: &Picture, group: &GroupSpec) -> Unit {
+    Unit::one(group.room()).on(picture.host_pools.index(&group.siting.host_pool))
+}
+
+/// On what terms a job runs.
+pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
+    let side = if spec.revocable {
+        Side::Revocable
+    } else {
+        Side::Ordinary
+    };
+    Terms {
+        side,
+        preemptible: spec.preemptible,
+        controller: spec.controller,
+        counted: true,
+    }
+}
+
+/// On what terms a job asks for more of a pool.
+pub(crate) fn terms_in(picture: &Picture, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
+    Terms {
+        counted: !picture.hierarchy.bounds_jobs(pool) || has_begun(lines),
+        ..terms_of(spec)
+    }
+}

@@ -1,0 +1,64 @@
+//! The slices of a job in numbers.
+
+use crate::facts::job::JobView;
+use crate::facts::slice::{SliceCount, SliceKey};
+use crate::picture::Picture;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::reason::Layer;
+use echelon_core_model::{JobId, ReasonCode};
+
+/// A slice with its numbers, as admission needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) key: SliceKey,
+    pub(crate) count: SliceCount,
+    pub(crate) allocated: u64,
+    /// Of what is allocated, what is free when those that are being preempted are gone.
+    pub(crate) leaving: u64,
+}
+
+/// The slices of a job's assignment, as it is decided, by group.
+pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
+    let slices = job.decided_slices().into_iter();
+    slices
+        .map(|(key, ranges)| {
+            let count = picture.count(id, &key, &ranges);
+            let allocated = picture.allocated(job, id, &key, &ranges);
+            let granted = job.grants.get(&key).map_or(0, |g| g.granted());
+            let stays = granted.max(count.active.saturating_sub(count.preempting));
+            Line {
+                leaving: allocated.saturating_sub(stays).min(count.preempting),
+                count,
+                allocated,
+                key,
+            }
+        })
+        .collect()
+}
+
+/// Whether something of a job has begun, or may.
+pub(crate) fn has_begun(lines: &[Line]) -> bool {
+    lines.iter().any(|l| l.allocated > 0 || l.count.begun)
+}
+
+/// Whether something of a job was found unable to run where it is, or is to leave.
+pub(crate) fn is_restless(picture: &Picture, lines: &[Line]) -> bool {
+    let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
+    let draining = |l: &Line| {
+        let cluster = picture.clusters.get(&l.key.cluster);
+        cluster.is_some_and(|c| c.wish() == Wish::Draining)
+    };
+    let waits = |l: &Line| l.count.startable() > l.allocated;
+    lines.iter().any(|l| marked(l) || draining(l) || waits(l))
+}
+
+pub(crate) fn is_somewhere_unplaced(picture: &Picture, id: JobId, lines: &[Line]) -> bool {
+    let reports = lines.iter().filter_map(|l| picture.report(id, &l.key));
+    let mut reasons = reports.flat_map(|r| &r.waiting);
+    reasons.any(|(reason, _, _)| is_unplaced(reason.code))
+}
+
+/// Whether a shard says by this that it found no host.
+pub(crate) fn is_unplaced(code: ReasonCode) -> bool {
+    code.layer() == Layer::Placement && code != ReasonCode::AwaitingOffer
+}

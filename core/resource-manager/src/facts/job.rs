@@ -1,0 +1,252 @@
+//! A job as it is known: its rows as far as they are decided by, what is decided of it, and what was ordered.
+
+use crate::event::LinkId;
+use crate::facts::known::{KnownHead, KnownProgress};
+use crate::facts::slice::{SliceKey, slices_of};
+use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{ClusterId, Few, GroupName, JobId, Timestamp, Version};
+use echelon_core_pools::GrantLine;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was ordered last of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Over which stream.
+    pub link: LinkId,
+    /// What it said, but for the numbers of grants.
+    pub digest: u64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A cluster to which instances of a group are not bound for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Avoided {
+    /// Until then.
+    pub until: Timestamp,
+    /// How often in a row it was tried in vain.
+    pub tries: u32,
+    /// The time is over. It is remembered, so that the next one is longer, until something of the group runs there.
+    pub is_over: bool,
+}
+
+/// A job as it is known.
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The head that is acted on; `None` when only an assignment or a progress row was found.
+    pub head: Option<KnownHead>,
+    /// A newer head that waits for its spec version.
+    pub next_head: Option<Box<KnownHead>>,
+    /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
+    pub spec: Option<Arc<JobSpec>>,
+    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way; groups without any are left out.
+    pub surge: Few<GroupName, u32>,
+    /// The version of `spec`; 0 while there is none.
+    pub spec_version: u32,
+    /// The assignment as it is stored.
+    pub durable: Arc<Assignment>,
+    /// The assignment as it is decided; differs from `durable` while a write is under way or due, and is the same one otherwise.
+    pub decided: Arc<Assignment>,
+    /// Grants by slice.
+    pub grants: Few<SliceKey, GrantLine>,
+    /// Parts of `max_unavailable` by group and cluster.
+    pub parts: Few<(GroupName, ClusterId), GrantLine>,
+    /// Clusters of which no host took instances of a group.
+    pub avoid: Few<(GroupName, ClusterId), Avoided>,
+    /// Since when instances of a slice are bound without a grant.
+    pub idle: Few<SliceKey, Timestamp>,
+    /// What was ordered last, by cluster.
+    pub sent: Few<ClusterId, Sent>,
+    /// When its grants are renewed.
+    pub renew_at: Option<Timestamp>,
+    /// When this leader read it first; `None`: it was there when it took over.
+    pub first_seen: Option<Timestamp>,
+    /// The progress row as it was last written.
+    pub progress: Option<Box<KnownProgress>>,
+    /// When it was last written by this leader.
+    pub written_at: Timestamp,
+    /// The head version that a read at SERIAL confirmed before the job ends.
+    pub confirmed: Option<Version>,
+    /// Whether it may begin, for all that it was submitted to wait for.
+    pub release: Release,
+    /// How many rows its assignment may have among those of ended jobs.
+    pub filed_rows: u32,
+    /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
+    pub tombstone: bool,
+    /// An unexplained absence of the head was told.
+    pub alarmed: bool,
+    /// Storage has refused an assignment of it.
+    pub refused: Option<Box<RefusedAssignment>>,
+    /// A row of it cannot be understood: what is known all the same, to count what runs of it.
+    pub aside: Option<Box<AsideJob>>,
+}
+
+impl JobView {
+    /// A job of which nothing is known yet.
+    #[must_use]
+    pub fn new(job: JobId) -> Self {
+        let nothing = Arc::new(Assignment::new(job));
+        Self {
+            head: None,
+            next_head: None,
+            spec: None,
+            surge: Few::new(),
+            spec_version: 0,
+            durable: Arc::clone(&nothing),
+            decided: nothing,
+            grants: Few::new(),
+            parts: Few::new(),
+            avoid: Few::new(),
+            idle: Few::new(),
+            sent: Few::new(),
+            renew_at: None,
+            first_seen: None,
+            progress: None,
+            written_at: Timestamp(0),
+            confirmed: None,
+            release: Release::Held,
+            filed_rows: 0,
+            tombstone: false,
+            alarmed: false,
+            refused: None,
+            aside: None,
+        }
+    }
+
+    /// The version of the newest head that was read, acted on or not.
+    #[must_use]
+    pub fn newest_version(&self) -> Version {
+        let heads = self.head.iter().chain(self.next_head.as_deref());
+        heads.map(|h| h.version).max().unwrap_or_default()
+    }
+
+    /// Whether nothing of it is assigned or moved, because storage refused that and its head is still the same.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        let head = self.newest_version();
+        self.refused.as_ref().is_some_and(|r| r.head == head)
+    }
+
+    /// What the user wants.
+    #[must_use]
+    pub fn desired(&self) -> Desired {
+        self.head.as_ref().map(|h| h.goal.desired).unwrap_or_default()
+    }
+
+    /// Whether it is wanted running, may begin, and is known well enough to act on.
+    #[must_use]
+    pub fn running_spec(&self) -> Option<&JobSpec> {
+        let running = self.desired() == Desired::Running && self.is_live() && !self.is_held();
+        self.spec.as_deref().filter(|_| running)
+    }
+
+    /// Whether it waits for other jobs, or for ever since jobs are made of it; what nobody has stored yet may be decided anew.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        if self.spec.as_ref().is_some_and(|s| s.is_template()) {
+            return true;
+        }
+        let waits = self.spec.as_ref().is_some_and(|s| !s.rules.after.is_empty());
+        waits && !matches!(self.release, Release::Stored(_))
+    }
+
+    /// The same, held apart from the job.
+    #[must_use]
+    pub fn running(&self) -> Option<Arc<JobSpec>> {
+        self.running_spec()?;
+        self.spec.clone()
+    }
+
+    /// Whether something is still to be done for it.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let ended = self.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        self.head
+            .as_ref()
+            .is_some_and(|h| !h.void && (!ended || h.goal.desired == Desired::Deleted))
+    }
+
+    /// Slices of the stored assignment.
+    #[must_use]
+    pub fn slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+        slices_of(&self.durable)
+    }
+
+    /// Slices of the assignment as it is decided.
+    #[must_use]
+    pub fn decided_slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+        slices_of(&self.decided)
+    }
+
+    /// Forgets the grants of slices that are in neither assignment.
+    pub(crate) fn forget_grants(&mut self) {
+        let mut slices: BTreeSet<SliceKey> = self.slices().into_keys().collect();
+        slices.extend(self.decided_slices().into_keys());
+        self.grants.retain(|key, _| slices.contains(key));
+    }
+
+    /// Wanted instances of a group: none once the goal is another.
+    #[must_use]
+    pub fn wanted(&self, group: &GroupName) -> u64 {
+        let spec = self.running_spec().and_then(|s| s.group(group));
+        spec.map_or(0, |g| u64::from(g.instances))
+    }
+
+    /// Every group that its spec or its assignment names.
+    #[must_use]
+    pub fn groups(&self) -> BTreeSet<GroupName> {
+        let spec = self
+            .spec
+            .iter()
+            .flat_map(|s| s.groups.iter().map(|g| g.name.clone()));
+        let assigned = self.durable.groups.keys().chain(self.decided.groups.keys());
+        let released = self.durable.released.keys();
+        spec.chain(assigned.chain(released).cloned()).collect()
+    }
+}
+
+/// Whether a job may begin, for all that it was submitted to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Release {
+    /// It waits, if there is anything to wait for.
+    #[default]
+    Held,
+    /// All of it was met then; not stored yet.
+    Decided(Timestamp),
+    /// And that is stored.
+    Stored(Timestamp),
+}
+
+impl Release {
+    /// When all of it was met.
+    #[must_use]
+    pub const fn at(self) -> Option<Timestamp> {
+        match self {
+            Self::Held => None,
+            Self::Decided(at) | Self::Stored(at) => Some(at),
+        }
+    }
+}
+
+/// A row that storage refuses.
+#[derive(Debug, Clone)]
+pub struct RefusedAssignment {
+    /// The newest head when it was refused: nothing of the job is assigned or moved before there is another one.
+    pub head: Version,
+    /// Which row, and why, for people.
+    pub why: String,
+}
+
+/// What is known of a job that is set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsideJob {
+    /// Its head, if that can be read.
+    pub head: Option<KnownHead>,
+    /// Its spec, once it is read.
+    pub spec: Option<Arc<JobSpec>>,
+    /// The version of the spec that was asked for last.
+    pub asked: u32,
+}

@@ -1,0 +1,198 @@
+//! What shards say: streams that open and close, full reports in parts, deltas. Only the largest shard epoch is believed, and
+//! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
+
+use crate::event::LinkId;
+use crate::facts::cluster::{ClusterView, GroupWord, Reports};
+use crate::picture::Picture;
+use echelon_core_model::directive::{Report, ReportPart, SliceReport};
+use echelon_core_model::{ClusterId, Epoch, GroupName, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a report asks of the manager.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// Jobs of which something was said.
+    pub jobs: BTreeSet<JobId>,
+    /// The shard is to be asked for a full report.
+    pub ask: bool,
+    /// The shard obeys a newer resource manager.
+    pub superseded: Option<Epoch>,
+    /// Room may have changed.
+    pub capacity: bool,
+    /// What is held for claims may have changed.
+    pub claims: bool,
+    /// Jobs of which the shard has archived its part.
+    pub archived: Vec<JobId>,
+    /// What it found since storage was resumed was told.
+    pub found: bool,
+}
+
+/// A stream has opened: what is said on it begins anew.
+pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Timestamp) {
+    let view = picture.clusters.entry(cluster.clone()).or_default();
+    view.link = Some(link);
+    view.incoming = None;
+    view.found.interrupt();
+    view.fulls = 0;
+    view.missed = false;
+    view.asked_at = Some(now);
+    picture.claims.forget(cluster);
+}
+
+/// A stream has closed. Tells whose it was.
+pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
+    let (id, view) = picture.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
+    view.link = None;
+    view.incoming = None;
+    Some(id.clone())
+}
+
+/// The cluster of a stream.
+#[must_use]
+pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
+    let mut clusters = picture.clusters.iter();
+    clusters
+        .find(|(_, view)| view.link == Some(link))
+        .map(|(id, _)| id.clone())
+}
+
+/// The cluster of a stream over which a report came that names another one.
+#[must_use]
+pub fn false_name(picture: &Picture, link: LinkId, report: &Report) -> Option<ClusterId> {
+    let named = picture.clusters.get(&report.cluster);
+    if named.is_some_and(|view| view.link == Some(link)) {
+        return None;
+    }
+    cluster_of(picture, link)
+}
+
+/// Takes a report in; `None` when it is not to be believed.
+pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
+    let view = picture.clusters.get_mut(&report.cluster)?;
+    if view.link != Some(link) || (report.epoch, report.sequence) <= view.last_report {
+        return None;
+    }
+    let (epoch, sequence) = view.last_report;
+    // A gap in the numbers: something was lost, or told to another leader. A full report brings it back; it is asked for with
+    // the next tick, so that a stream with many gaps does not ask for each.
+    let gap = report.epoch == epoch && report.sequence > sequence + 1;
+    if report.epoch > epoch {
+        view.incoming = None;
+    }
+    view.last_report = (report.epoch, report.sequence);
+    view.heard_at = Some(now);
+    let mut out = Heard::default();
+    if gap {
+        view.missed = true;
+        view.incoming = None;
+    }
+    match report.part {
+        ReportPart::Claims(told) => {
+            let full = view.incoming.is_some();
+            picture.claims.heard(&report.cluster, told, full, now);
+            out.claims = true;
+        }
+        part => take_part(view, part, &mut out),
+    }
+    Some(out)
+}
+
+/// Notes which grants and parts a shard has obeyed: older ones are used no more.
+pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
+    let Some(view) = picture.clusters.get(cluster) else {
+        return;
+    };
+    for id in jobs {
+        let Some(job) = picture.jobs.get_mut(id) else {
+            continue;
+        };
+        for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {
+            if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
+                line.obeyed(report.grant_number);
+                line.count(report.preempted);
+                line.include(report.added);
+            }
+        }
+        for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
+            if let Some(word) = view.words.get(&(*id, group.clone())) {
+                line.obeyed(word.part_number);
+            }
+        }
+    }
+}
+
+fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
+    match part {
+        ReportPart::FullStart => view.incoming = Some(Default::default()),
+        ReportPart::Slices(slices) => {
+            out.jobs.extend(slices.iter().map(|s| s.job));
+            slices.into_iter().for_each(|s| take_slice(view, s));
+        }
+        ReportPart::FullEnd => {
+            if let Some(full) = view.incoming.take() {
+                let before = view.reports.keys().chain(full.keys()).map(|(job, _, _)| *job);
+                out.jobs.extend(before);
+                view.words = last_words(&full, &view.words);
+                view.reports = full;
+                view.fulls += 1;
+                view.missed = false;
+                // Every request is answered in order: the second full report of a stream was taken after this leader's first
+                // order, so the shard has obeyed its epoch and raises nothing by an older leader's grants.
+                if view.fulls == 1 {
+                    out.ask = !view.settled;
+                } else {
+                    view.settled = true;
+                }
+            }
+        }
+        ReportPart::Capacity(capacity) => {
+            out.capacity = true;
+            view.capacity = Some(*capacity);
+        }
+        ReportPart::Archived(jobs) => out.archived = jobs,
+        ReportPart::Found(part) => {
+            out.found |= part.ends;
+            out.jobs.extend(view.found.hear(part, view.last_report.0));
+        }
+        ReportPart::Fits(fits) => {
+            out.capacity = true;
+            view.fits.take(fits);
+        }
+        // Taken in before.
+        ReportPart::Claims(_) => {}
+        ReportPart::Superseded(epoch) => out.superseded = Some(epoch),
+    }
+}
+
+/// The words about groups that a full report names: it has nothing of the others.
+fn last_words(
+    full: &Reports,
+    words: &BTreeMap<(JobId, GroupName), GroupWord>,
+) -> BTreeMap<(JobId, GroupName), GroupWord> {
+    let named: BTreeSet<(JobId, GroupName)> = full.keys().map(|(job, g, _)| (*job, g.clone())).collect();
+    let said = named.into_iter().filter_map(|key| {
+        let word = *words.get(&key)?;
+        Some((key, word))
+    });
+    said.collect()
+}
+
+fn take_slice(view: &mut ClusterView, slice: SliceReport) {
+    let key = (slice.job, slice.group.clone(), slice.generation);
+    let word = view.words.entry((slice.job, slice.group.clone())).or_default();
+    *word = GroupWord {
+        outdated: slice.outdated,
+        restarting: slice.restarting,
+        crash_looping: slice.crash_looping,
+        revision: slice.revision,
+        first_behind: slice.first_behind,
+        part: u64::from(slice.max_unavailable),
+        part_number: slice.part_number,
+        // Not known at the moment is no other number.
+        hosts: slice.hosts.or(word.hosts),
+    };
+    if let Some(incoming) = &mut view.incoming {
+        incoming.insert(key.clone(), Box::new(slice.clone()));
+    }
+    view.reports.insert(key, Box::new(slice));
+}

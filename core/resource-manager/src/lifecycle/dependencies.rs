@@ -1,0 +1,144 @@
+//! What a job waits for of other jobs. As long as it waits it has no cluster and no grant, so no shard hears of it. Once all of it is
+//! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
+
+use crate::facts::ended::has_begun;
+use crate::facts::job::JobView;
+use crate::lifecycle::schedules::scheduled;
+use crate::picture::Picture;
+use echelon_core_model::job::{JobState, Waiting};
+use echelon_core_model::rules::{After, Condition};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
+use std::collections::BTreeSet;
+
+/// Most other jobs that a reason names.
+const NAMED: usize = 3;
+
+/// How a job that is awaited stands to what is wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stands {
+    /// It has come to that.
+    Met,
+    /// It may still.
+    Open,
+    /// It never will.
+    Failed,
+}
+
+/// How all that a job waits for stands, the worst of it, and the one that it is worst with. `gone` are jobs that storage knows no more.
+#[must_use]
+pub fn stands<'a>(
+    picture: &Picture,
+    gone: &BTreeSet<JobId>,
+    spec: &'a JobSpec,
+) -> (Stands, Option<&'a After>) {
+    let each = spec
+        .rules
+        .after
+        .iter()
+        .map(|a| (of_one(picture, gone, a), Some(a)));
+    each.max_by_key(|(stands, _)| *stands)
+        .unwrap_or((Stands::Met, None))
+}
+
+fn of_one(picture: &Picture, gone: &BTreeSet<JobId>, after: &After) -> Stands {
+    let Some(id) = after.id else {
+        return Stands::Failed;
+    };
+    if let Some(ended) = picture.ended.get(&id) {
+        return came_to(ended.state, ended.begun, after.condition);
+    }
+    match picture.jobs.get(&id) {
+        // A record that went is the end of a deleted job, and what it came to is not known any more.
+        None if gone.contains(&id) => came_to(JobState::Deleted, false, after.condition),
+        None => Stands::Open,
+        Some(job) => {
+            let state = state_of(job);
+            let counts = job.progress.as_deref().map(|p| p.groups.values());
+            came_to(state, counts.is_some_and(has_begun), after.condition)
+        }
+    }
+}
+
+fn state_of(job: &JobView) -> JobState {
+    job.progress.as_ref().map(|p| p.state).unwrap_or_default()
+}
+
+/// What a state says of a condition; of an ended job also whether anything of it had begun.
+const fn came_to(state: JobState, begun: bool, condition: Condition) -> Stands {
+    match (condition, state) {
+        (_, JobState::Succeeded)
+        | (Condition::Started, JobState::Running)
+        | (Condition::Ended, JobState::Failed | JobState::Stopped | JobState::Deleted) => Stands::Met,
+        (_, JobState::Waiting | JobState::Running | JobState::Stopping) => Stands::Open,
+        (Condition::Started, JobState::Failed | JobState::Stopped) if begun => Stands::Met,
+        (_, JobState::Failed | JobState::Stopped | JobState::Deleted) => Stands::Failed,
+    }
+}
+
+/// Why all instances of a job wait that is not released.
+pub fn waiting(picture: &Picture, job: &JobView, now: Timestamp) -> Vec<Waiting> {
+    let Some(spec) = job.spec.as_deref().filter(|_| job.is_held()) else {
+        return Vec::new();
+    };
+    if spec.is_template() {
+        return scheduled(job, spec, now);
+    }
+    let nobody = BTreeSet::new();
+    let open = spec
+        .rules
+        .after
+        .iter()
+        .filter(|a| of_one(picture, &nobody, a) != Stands::Met);
+    let words: Vec<String> = open.take(NAMED).map(|a| told(picture, a)).collect();
+    let reason = Reason::new(ReasonCode::AfterJob).at(words.join("; "));
+    all_waiting(spec, &reason, now)
+}
+
+/// All instances of a spec wait for the same.
+pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Vec<Waiting> {
+    let of_group = |(name, count): (_, u32)| Waiting {
+        group: name,
+        cluster: None,
+        reason: reason.clone(),
+        count: count.into(),
+        since: now,
+    };
+    let groups = spec.groups.iter().filter(|g| g.instances > 0);
+    groups.map(|g| of_group((g.name.clone(), g.instances))).collect()
+}
+
+/// An awaited job in words.
+pub(crate) fn told(picture: &Picture, after: &After) -> String {
+    let job = after.id.and_then(|id| picture.jobs.get(&id));
+    let ended = after.id.and_then(|id| picture.ended.get(&id));
+    let state = job.map(state_of).or(ended.map(|e| e.state));
+    let state = state.map_or("gone", JobState::word);
+    format!("{} is {state}, must have {}", after.job, after.condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_says_whether_a_condition_is_met_may_be_or_never_will() {
+        use Condition::{Ended, Started, Succeeded};
+        use Stands::{Failed, Met, Open};
+        let table = [
+            (JobState::Waiting, false, [Open, Open, Open]),
+            (JobState::Running, true, [Open, Open, Met]),
+            (JobState::Stopping, true, [Open, Open, Open]),
+            (JobState::Succeeded, true, [Met, Met, Met]),
+            (JobState::Failed, true, [Failed, Met, Met]),
+            (JobState::Failed, false, [Failed, Met, Failed]),
+            (JobState::Stopped, true, [Failed, Met, Met]),
+            (JobState::Stopped, false, [Failed, Met, Failed]),
+            (JobState::Deleted, true, [Failed, Met, Failed]),
+        ];
+        for (state, begun, expected) in table {
+            let said = [Succeeded, Ended, Started].map(|c| came_to(state, begun, c));
+            assert_eq!(said, expected, "{state}, begun: {begun}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What follows the end of a job: the read at SERIAL before it, and the archive after it, ordered of a shard for as long as that
+//! still tells of the job.
+
+use crate::effect::Effect;
+use crate::lifecycle::outcome::outcome;
+use crate::manager::ResourceManager;
+use echelon_core_model::directive::Order;
+use echelon_core_model::job::{Desired, JobState};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Timestamp};
+use std::collections::BTreeSet;
+
+impl ResourceManager {
+    /// Jobs that would end now are read at SERIAL first; ended ones whose end is stored leave memory, deleted ones become
+    /// tombstones.
+    pub(crate) fn follow_ends(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
+        for id in ids {
+            if self.retire(id) {
+                continue;
+            }
+            let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
+                continue;
+            };
+            let state = job.progress.as_ref().map(|p| p.state);
+            if state == Some(JobState::Deleted) {
+                if self.committing.as_ref().is_none_or(|c| !c.contains(&id)) {
+                    self.entomb(id);
+                }
+                continue;
+            }
+            let version = job.head.as_ref().map(|h| h.version);
+            if outcome(&self.picture, id, job).is_some() && job.confirmed != version {
+                self.settle_head(id, now, out);
+            }
+        }
+    }
+
+    /// A shard told of jobs that have ended, or that nobody knows: it may archive them once that is sure.
+    pub(crate) fn after_ended(
+        &mut self,
+        cluster: &ClusterId,
+        jobs: &BTreeSet<JobId>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.leading().is_none() {
+            return;
+        }
+        // What a full report has left out is archived already.
+        for id in jobs
+            .iter()
+            .filter(|id| self.tells_of(cluster, **id))
+            .collect::<Vec<_>>()
+        {
+            if let Some(job) = self.picture.jobs.get(id) {
+                let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+                let stored = self.committing.as_ref().is_none_or(|c| !c.contains(id));
+                if ended && stored && job.desired() != Desired::Deleted {
+                    self.send(cluster, Order::Archive(*id), out);
+                }
+            } else if self.picture.ended.contains_key(id) {
+                self.tell_retired(cluster, *id, out);
+            } else if let Some(tombstone) = self.tombstones.get(id) {
+                // A void head says nothing of what runs.
+                if !tombstone.void {
+                    self.send(cluster, Order::Archive(*id), out);
+                }
+            } else {
+                self.settle_head(*id, now, out);
+            }
+        }
+    }
+
+    /// Whether a shard's last word still has slices of a job.
+    fn tells_of(&self, cluster: &ClusterId, id: JobId) -> bool {
+        let first = (id, GroupName::new(""), Generation(0));
+        let view = self.picture.clusters.get(cluster);
+        view.and_then(|v| v.reports.range(first..).next())
+            .is_some_and(|((job, _, _), _)| *job == id)
+    }
+
+    /// Nobody knows the job, at SERIAL: every shard that told of it may archive it.
+    pub(crate) fn archive_unknown(&mut self, id: JobId, out: &mut Vec<Effect>) {
+        let clusters: Vec<ClusterId> = self.picture.clusters.keys().cloned().collect();
+        for cluster in clusters
+            .into_iter()
+            .filter(|c| self.tells_of(c, id))
+            .collect::<Vec<_>>()
+        {
+            self.send(&cluster, Order::Archive(id), out);
+        }
+    }
+}

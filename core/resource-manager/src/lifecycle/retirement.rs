@@ -1,0 +1,211 @@
+//! Jobs that have ended. Once a job's end is stored it leaves the jobs that are held in memory: of its rows only what others may
+//! still ask of it is kept, some forty bytes, so that no cycle walks it and a bucket that is read again finds nothing new. When its record is
+//! to be deleted its rows are read again, and it is followed like any other job that goes.
+
+use crate::effect::Effect;
+use crate::facts::ended::EndedJob;
+use crate::facts::job::{JobView, Release};
+use crate::facts::known::{KnownHead, KnownProgress};
+use crate::manager::{Phase, ResourceManager};
+use crate::storage::operations::Purpose;
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::directive::Order;
+use echelon_core_model::job::{Desired, Head, JobState, Progress};
+use echelon_core_model::store::{Consistency, Op, Query, Stamp};
+use echelon_core_model::{ClusterId, JobId, Timestamp};
+use std::sync::Arc;
+
+/// A job that is to be deleted, whose rows are being read again.
+#[derive(Debug, Clone)]
+pub(crate) struct Returning {
+    head: KnownHead,
+    progress: Option<Progress>,
+}
+
+/// What is kept of a job, if that is all that is needed of it.
+fn left_of(job: &JobView) -> Option<EndedJob> {
+    let head = job.head.as_ref()?;
+    let progress = job.progress.as_deref().filter(|p| p.state.is_ended())?;
+    let is_over = !head.void && head.goal.desired != Desired::Deleted && progress.state != JobState::Deleted;
+    let is_stored = job.decided == job.durable && !job.tombstone;
+    (is_over && is_stored).then(|| EndedJob::of(head, progress))
+}
+
+/// How many rows the copy of an assignment has among those of ended jobs.
+fn rows_of(assignment: &Assignment) -> u32 {
+    u32::try_from(assignment.pieces(Stamp::default()).len()).unwrap_or(u32::MAX)
+}
+
+impl ResourceManager {
+    /// Takes a job out of memory whose end is stored, unless something of it is under way or its template still counts it. Of what
+    /// was not possible now the job is looked at again when it is over.
+    pub(crate) fn retire(&mut self, id: JobId) -> bool {
+        let Some(job) = self.picture.jobs.get_aside(&id) else {
+            return false;
+        };
+        let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        if let Some(next) = job.next_head.take_if(|_| ended) {
+            // It waits for a spec that nobody needs.
+            job.head = Some(*next);
+        }
+        let Some(left) = left_of(job) else { return false };
+        let assignment = Arc::clone(&job.durable);
+        let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
+        let template = origin.map(|o| o.template);
+        let counted = template.is_some_and(|of| self.picture.jobs.contains_key(&of));
+        let in_commit = self.committing.as_ref().is_some_and(|c| c.contains(&id));
+        if counted || in_commit || self.bids.contains_key(&id) || self.aside.contains(&id) {
+            return false;
+        }
+        self.put_away(id, left);
+        self.filing.add(assignment);
+        true
+    }
+
+    /// Takes a job out of memory but for what is kept of it.
+    fn put_away(&mut self, id: JobId, left: EndedJob) {
+        let Some(job) = self.picture.jobs.remove(&id) else {
+            return;
+        };
+        self.forget_child(id, &job);
+        if let Some(at) = job.renew_at {
+            self.renewals.remove(&(at, id));
+        }
+        for view in self.picture.clusters.values_mut() {
+            view.forget(id);
+        }
+        self.unwritten.remove(&id);
+        // What a template made is counted no more when that has ended.
+        self.dirty.extend(self.children.get(&id).into_iter().flatten());
+        self.agenda.put(id, left.keep_until);
+        self.picture.ended.insert(id, left);
+    }
+
+    /// Everything stored was read: jobs that have ended go from memory.
+    pub(crate) fn retire_all(&mut self) {
+        let ids: Vec<JobId> = self.picture.jobs.keys().copied().collect();
+        for id in ids {
+            if !self.retire(id) {
+                self.recall(id);
+            }
+        }
+    }
+
+    /// A job that had ended before it was to be deleted, as a leader before us had begun: its assignment may be among those of
+    /// ended jobs, and is read from there.
+    fn recall(&mut self, id: JobId) {
+        let Some(job) = self.picture.jobs.get_aside(&id) else {
+            return;
+        };
+        let (Some(head), Some(progress)) = (&job.head, job.progress.as_deref()) else {
+            return;
+        };
+        let had_ended = progress.state.is_ended() && progress.state != JobState::Deleted;
+        if head.void || head.goal.desired != Desired::Deleted || !had_ended || job.tombstone {
+            return;
+        }
+        if *job.durable != Assignment::new(id) {
+            job.filed_rows = rows_of(&job.durable);
+            return;
+        }
+        let left = EndedJob::of(head, progress);
+        let returning = Returning {
+            head: head.clone(),
+            progress: None,
+        };
+        self.put_away(id, left);
+        self.read_returning(id, returning);
+    }
+
+    /// Whether a head that was read is of a job that has ended and needs no more than to be known by. One that is to be deleted
+    /// comes back.
+    pub(crate) fn is_retired(&mut self, head: &Head) -> bool {
+        let Some(known) = self.picture.ended.get_mut(&head.job) else {
+            return false;
+        };
+        if head.version <= known.version || self.phase != Phase::Leading {
+            return true;
+        }
+        if head.goal.desired != Desired::Deleted {
+            // It came too late.
+            known.version = head.version;
+            return true;
+        }
+        let id = head.job;
+        let returning = Returning {
+            head: KnownHead::of(head),
+            progress: None,
+        };
+        self.read_returning(id, returning);
+        true
+    }
+
+    fn read_returning(&mut self, id: JobId, returning: Returning) {
+        self.filing.forget(id);
+        if self.returning.insert(id, returning).is_none() {
+            let op = Op::Read(Query::Progress(id), Consistency::Quorum);
+            self.todo.push_back((Purpose::ReturnProgress(id), op));
+        }
+    }
+
+    /// The progress row of a job that is to be deleted; its assignment is read next.
+    pub(crate) fn progress_returned(
+        &mut self,
+        id: JobId,
+        rows: Vec<Progress>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(returning) = self.returning.get_mut(&id) else {
+            return;
+        };
+        let Some(row) = rows.into_iter().next() else {
+            // Storage has shown it before: the next read of its head asks again.
+            self.returning.remove(&id);
+            return;
+        };
+        returning.progress = Some(row);
+        let op = Op::Read(Query::Assignment(id), Consistency::Serial);
+        self.ops.start(Purpose::ReturnAssignment(id), op, now, out);
+    }
+
+    /// All of a job that is to be deleted is there again: it is a job like any other that goes.
+    pub(crate) fn assignment_returned(&mut self, id: JobId, assignment: Option<Assignment>, now: Timestamp) {
+        let Some(Returning {
+            head,
+            progress: Some(row),
+        }) = self.returning.remove(&id)
+        else {
+            return;
+        };
+        self.picture.ended.remove(&id);
+        self.agenda.put(id, None);
+        let job = self.picture.jobs.open(id);
+        job.head = Some(head);
+        job.release = row.released.map_or(Release::Held, Release::Stored);
+        job.progress = Some(Box::new(KnownProgress::of(&row)));
+        // Its row says what is so: whether a cluster is awaited is told when that is known.
+        job.written_at = now;
+        if let Some(assignment) = assignment {
+            job.filed_rows = rows_of(&assignment);
+            job.durable = Arc::new(assignment);
+            job.decided = Arc::clone(&job.durable);
+        }
+        self.dirty.insert(id);
+        self.due = true;
+    }
+
+    /// A shard still tells of a job that has ended: it may archive it.
+    pub(crate) fn tell_retired(&mut self, cluster: &ClusterId, id: JobId, out: &mut Vec<Effect>) {
+        self.send(cluster, Order::Archive(id), out);
+        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+            view.forget(id);
+        }
+    }
+
+    /// The record of an ended job is gone from storage.
+    pub(crate) fn forget_retired(&mut self, id: JobId) {
+        self.picture.ended.remove(&id);
+        self.agenda.put(id, None);
+    }
+}

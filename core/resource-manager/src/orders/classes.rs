@@ -1,0 +1,66 @@
+//! The classes of which shards are asked how many fit.
+
+use crate::effect::Effect;
+use crate::facts::cluster::ClusterView;
+use crate::manager::ResourceManager;
+use crate::picture::Picture;
+use echelon_core_model::ClusterId;
+use echelon_core_model::class::{ClassDigest, InstanceClass, MAX_CLASSES};
+use echelon_core_model::directive::{NamedClasses, Order};
+use echelon_core_model::spec::{ClusterChoice, names_cluster};
+
+/// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
+/// holds, first those are left out of which the largest host says most.
+pub(crate) fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) -> NamedClasses {
+    let name = view.row.as_ref().map_or("", |r| r.name.as_str());
+    let may_come = |only: &[String]| {
+        let choice = ClusterChoice {
+            only: only.to_vec(),
+            ..ClusterChoice::default()
+        };
+        names_cluster(&choice, cluster, name)
+    };
+    let waiting = picture.ledger.waiting_classes(may_come);
+    let mut all: Vec<(bool, ClassDigest, &InstanceClass)> = waiting
+        .map(|(digest, class)| (class.is_plain(), digest, class))
+        .collect();
+    // Classes that were asked about stay: others would change the demand of their pools by coming and going.
+    let asked = view
+        .fits
+        .asked
+        .as_ref()
+        .map_or(&[][..], |(_, asked, _)| asked.as_slice());
+    all.sort_by_key(|(plain, digest, _)| (*plain, !asked.contains(digest), *digest));
+    let left_out = u32::try_from(all.len().saturating_sub(MAX_CLASSES)).unwrap_or(u32::MAX);
+    let classes = all.into_iter().take(MAX_CLASSES);
+    NamedClasses {
+        classes: classes
+            .map(|(_, digest, class)| (digest, class.clone()))
+            .collect(),
+        left_out,
+    }
+}
+
+impl ResourceManager {
+    /// Asks each shard about the classes that wait, where it was asked about others, or over another stream.
+    pub(crate) fn ask_about_classes(&mut self, out: &mut Vec<Effect>) {
+        let mut due = Vec::new();
+        for (id, view) in &self.picture.clusters {
+            let Some(link) = view.link.filter(|_| view.row.is_some()) else {
+                continue;
+            };
+            let named = named(&self.picture, id, view);
+            let asks = (link, named.classes.keys().copied().collect(), named.left_out);
+            let is_new = view.fits.asked.as_ref() != Some(&asks);
+            if is_new && !(named.classes.is_empty() && view.fits.asked.is_none()) {
+                due.push((id.clone(), asks, named));
+            }
+        }
+        for (id, asks, named) in due {
+            if let Some(view) = self.picture.clusters.get_mut(&id) {
+                view.fits.asked = Some(asks);
+            }
+            self.send(&id, Order::Classes(named), out);
+        }
+    }
+}

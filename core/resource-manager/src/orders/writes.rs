@@ -1,0 +1,250 @@
+//! What is written: assignments, one conditional batch a partition at a time, and the owned rows (progress, contacts, events), one
+//! batch at a time. What is decided meanwhile goes into the next, so a cycle never waits for storage.
+
+use crate::effect::Effect;
+use crate::facts::known::{KnownProgress, digest};
+use crate::manager::{ResourceManager, Turns};
+use crate::progress::{progress, row_stands};
+use crate::storage::operations::Purpose;
+use echelon_core_model::assignment::Assignment;
+use echelon_core_model::bucket::assignment_partition;
+use echelon_core_model::directive::Order;
+use echelon_core_model::job::{JobState, Progress};
+use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Stamp, Write};
+use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most bytes of assignments in one batch, of the 1 MiB that it may have.
+const PUT_WEIGHT: usize = 768 * 1024;
+/// Most owned rows in one batch.
+const COMMIT_ROWS: usize = 400;
+/// Most jobs that are looked at for it: of many nothing may be written yet.
+const WRITE_LOOKS: usize = 2_000;
+
+/// A write of assignments under way. Its partition is written again only when its outcome is known.
+#[derive(Debug, Clone, Default)]
+pub struct Put {
+    pub(crate) put: Vec<Arc<Assignment>>,
+    remove: Vec<JobId>,
+    /// Of jobs that have ended, and whose copies are durable.
+    filed: Vec<JobId>,
+}
+
+impl ResourceManager {
+    /// Writes every partition that has something new and no write under way.
+    pub(crate) fn flush_assignments(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let mut due: BTreeMap<u16, (Put, usize)> = BTreeMap::new();
+        for id in self.picture.ledger.unstored() {
+            let Some(job) = self.picture.jobs.get(id) else {
+                continue;
+            };
+            let partition = assignment_partition(*id);
+            let changed = job.decided != job.durable && !job.is_refused();
+            if self.putting.contains_key(&partition) || !(changed || job.tombstone) {
+                continue;
+            }
+            let (batch, weight) = due.entry(partition).or_default();
+            *weight += job.decided.weight();
+            if *weight > PUT_WEIGHT && !batch.put.is_empty() {
+                continue;
+            }
+            if job.tombstone {
+                batch.remove.push(*id);
+            } else {
+                batch.put.push(Arc::clone(&job.decided));
+            }
+        }
+        for (partition, filed) in self.filing.leaving() {
+            if !self.putting.contains_key(&partition) {
+                due.entry(partition).or_default().0.filed = filed;
+            }
+        }
+        for (partition, (batch, _)) in due {
+            let written = self.written.get(&partition).copied().unwrap_or_default();
+            let decision = Decision::PutAssignments {
+                partition,
+                stamp: Stamp {
+                    epoch: self.epoch,
+                    sequence: written + 1,
+                },
+                put: batch.put.iter().map(|a| Assignment::clone(a)).collect(),
+                remove: batch.remove.iter().chain(&batch.filed).copied().collect(),
+            };
+            self.putting.insert(partition, batch);
+            self.ops
+                .start(Purpose::PutAssignments(partition), Op::Decide(decision), now, out);
+        }
+    }
+
+    pub(crate) fn assignments_put(&mut self, partition: u16, decided: Decided, out: &mut Vec<Effect>) {
+        let Some(batch) = self.putting.remove(&partition) else {
+            return;
+        };
+        if decided != Decided::Applied {
+            let why = format!("partition {partition} of assignments belongs to another resource manager");
+            self.step_down(why, out);
+            return;
+        }
+        *self.written.entry(partition).or_default() += 1;
+        for row in batch.put {
+            let id = row.job;
+            if let Some(job) = self.picture.jobs.get_mut(&id) {
+                job.durable = row;
+                job.forget_grants();
+                job.refused = None;
+                self.dirty.insert(id);
+            }
+        }
+        for id in batch.remove {
+            self.assignment_removed(id, out);
+        }
+        batch.filed.into_iter().for_each(|id| self.filing.forget(id));
+        self.due = true;
+    }
+
+    /// Writes the progress rows that changed, not more often than allowed.
+    pub(crate) fn flush_progress(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.committing.is_some() {
+            return;
+        }
+        let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
+        let mut jobs = Vec::new();
+        let mut unsurged = Vec::new();
+        let ids = self.turns.unwritten.next_of(&self.unwritten, WRITE_LOOKS);
+        for id in ids {
+            if writes.len() >= COMMIT_ROWS {
+                break;
+            }
+            self.turns.unwritten = Turns(id);
+            let Some(row) = self.progress_due(id, now) else {
+                continue;
+            };
+            let Some(job) = self.picture.jobs.get_mut(&id) else {
+                continue;
+            };
+            if job.progress.as_ref().is_none_or(|p| p.state != row.state) {
+                writes.push(Write::Event(event(&row, now)));
+            }
+            if row.state == JobState::Deleted {
+                let rows = 0..job.filed_rows;
+                writes.extend(rows.map(|place| Write::RemoveEndedAssignment(id, place)));
+            }
+            if row.state.is_ended() {
+                job.spec = None;
+                job.spec_version = 0;
+                job.grants.clear();
+                job.avoid.clear();
+                job.idle.clear();
+            }
+            // Without its rollout it has no more instances than are asked for: its spec is read as it stands.
+            let over = row.rollout.as_ref().is_some_and(|r| r.state.is_over());
+            if over && !job.surge.is_empty() {
+                job.spec_version = 0;
+                unsurged.push(id);
+            }
+            let mut known = KnownProgress::of(&row);
+            if job.spec.is_some() {
+                known.groups.clear();
+            }
+            job.progress = Some(Box::new(known));
+            job.written_at = now;
+            writes.push(Write::Progress(row));
+            jobs.push(id);
+        }
+        unsurged.into_iter().for_each(|id| self.want_spec(id));
+        self.start_todo(now, out);
+        if writes.is_empty() {
+            return;
+        }
+        let batch = Batch {
+            owner: Role::ResourceManager,
+            stamp: self.stamp(),
+            writes,
+        };
+        self.committing = Some(jobs);
+        self.ops.start(Purpose::Commit, Op::Commit(batch), now, out);
+    }
+
+    /// The row to write for a job, `None` when it says nothing new or was written just now. Takes the job off the list unless it
+    /// has to come back.
+    fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
+        let Some(job) = self.picture.jobs.get(&id) else {
+            self.unwritten.remove(&id);
+            return None;
+        };
+        let written = job
+            .progress
+            .as_ref()
+            .is_some_and(|p| p.state == JobState::Deleted);
+        let writes = job.is_live() && !written && !row_stands(&self.picture, job);
+        let row = progress(&self.picture, id, job, now).filter(|_| writes);
+        let row = row.filter(|row| {
+            job.progress
+                .as_ref()
+                .is_none_or(|known| known.digest != digest(row))
+        });
+        if row.is_none() {
+            self.unwritten.remove(&id);
+            return None;
+        }
+        let first = job.progress.is_none() || job.written_at == Timestamp(0);
+        if !first && now.since(job.written_at) < self.config.progress_every {
+            return None;
+        }
+        self.unwritten.remove(&id);
+        row
+    }
+
+    /// Another cycle follows only where something is left to write, or a job has ended and left its room to others.
+    pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
+        for id in self.committing.take().unwrap_or_default() {
+            self.wake_dependents(id);
+            self.release_stored(id);
+            let Some(job) = self.picture.jobs.get(&id) else {
+                continue;
+            };
+            let Some(state) = job.progress.as_ref().map(|p| p.state) else {
+                continue;
+            };
+            if state.is_ended() {
+                self.due = true;
+                self.dirty.insert(id);
+                self.child_ended(id);
+            }
+            let Some(job) = self.picture.jobs.get(&id) else {
+                continue;
+            };
+            if state == JobState::Deleted {
+                self.entomb(id);
+            } else if state.is_ended() {
+                let holders: Vec<_> = job.durable.holders.keys().cloned().collect();
+                for cluster in holders {
+                    self.send(&cluster, Order::Archive(id), out);
+                }
+            }
+        }
+        self.due |= !self.unwritten.is_empty() || !self.writes.is_empty();
+    }
+}
+
+fn event(row: &Progress, now: Timestamp) -> Event {
+    let code = match row.state {
+        JobState::Waiting => ReasonCode::Accepted,
+        JobState::Running => ReasonCode::Running,
+        JobState::Stopping | JobState::Stopped => ReasonCode::StopRequested,
+        JobState::Succeeded => ReasonCode::Succeeded,
+        JobState::Failed => ReasonCode::RetriesExhausted,
+        JobState::Deleted => ReasonCode::DeleteRequested,
+    };
+    Event {
+        job: row.job,
+        at: now,
+        happened: row.since,
+        instance: None,
+        state: None,
+        reason: row.reason.clone().unwrap_or_else(|| Reason::new(code)),
+        hostname: None,
+        task: None,
+    }
+}

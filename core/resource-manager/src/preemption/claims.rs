@@ -1,0 +1,381 @@
+//! Claims under way: room that shards were asked to make for starved groups, and what they said. Whatever a shard holds for a claim
+//! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
+//! full reports to a new leader, so nothing of it is stored.
+
+use crate::admission::binding;
+use crate::effect::Effect;
+use crate::facts::slice::SliceKey;
+use crate::manager::ResourceManager;
+use crate::picture::Picture;
+use crate::preemption::holders::Holders;
+use crate::preemption::preempt;
+use crate::preemption::starved::{Starved, note};
+use crate::preemption::unplaced::Homeless;
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
+use echelon_core_model::directive::{Order, RETURNABLE};
+use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
+use echelon_core_pools::Admission;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Within this time a shard that is reached answers a claim.
+const ANSWERED: Span = Span::seconds(2);
+
+/// A claim under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimView {
+    /// Where room is to be made.
+    pub cluster: ClusterId,
+    /// Where the claimant waits: elsewhere only when it is a pool that has no room.
+    pub waits: ClusterId,
+    /// What its shard is asked for. Of a claim that an earlier leader made: only whose it is.
+    pub claim: Claim,
+    /// What was bound for it and its shard has not reported yet: before that the shard is not asked, since it could say no
+    /// more than that it does not know the claimant.
+    pub(crate) awaits: Vec<ClaimPart>,
+    /// When it was made, or first heard of.
+    pub since: Timestamp,
+    /// What its shard has said.
+    pub report: Option<ClaimReport>,
+    /// Whether its shard ever held room for it, or stopped somebody for room in a pool.
+    pub had_room: bool,
+}
+
+/// All claims.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// By id.
+    pub all: BTreeMap<ClaimId, ClaimView>,
+    /// Groups for which none could be made: until when no other is made, and how often in a row.
+    pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
+    /// Who has the clusters where a group waits in vain, as it was when that was last looked at.
+    pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
+    /// Since when jobs are starved.
+    pub starved: Starved,
+    /// Clusters that are to be told of all their claims.
+    pub untold: BTreeSet<ClusterId>,
+    /// Those who are granted and find no host, as it was when that was last looked at.
+    pub(crate) homeless: Homeless,
+    /// Instances taken lately: when, and how many.
+    pub taken: Vec<(Timestamp, u64)>,
+}
+
+impl Claims {
+    /// How many things are held of jobs.
+    pub(crate) fn footprint(&self) -> usize {
+        let Self {
+            all,
+            refused,
+            holders,
+            starved,
+            untold: _,
+            homeless: _,
+            taken,
+        } = self;
+        all.len() + refused.len() + holders.len() + starved.len() + taken.len()
+    }
+
+    /// The claims at a cluster.
+    pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
+        self.all.values().filter(move |c| c.cluster == *cluster)
+    }
+
+    /// The groups for which one is under way.
+    #[must_use]
+    pub fn groups(&self) -> BTreeSet<(JobId, &GroupName)> {
+        let groups = self.all.values().map(|c| &c.claim);
+        let groups = groups.flat_map(|c| c.parts.iter().map(|p| (c.job, &p.group)));
+        groups.collect()
+    }
+
+    /// For how many instances of a slice room is held, which nobody has begun in.
+    #[must_use]
+    pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
+        let of_job = self
+            .all
+            .values()
+            .filter(|c| c.claim.job == job && c.waits == key.cluster);
+        let (mut on_hosts, mut in_pools) = (0u64, 0);
+        for view in of_job {
+            let report = view.report.as_ref();
+            if view.keeps_quota() {
+                in_pools = view.asks_for(key).max(in_pools);
+            } else {
+                on_hosts += report.map_or(0, |r| r.open_of(&key.group, key.generation));
+            }
+        }
+        on_hosts + in_pools
+    }
+
+    /// Instances were admitted: claims of room in a pool are about so many less.
+    pub(crate) fn admitted(&mut self, admitted: &[Admission]) {
+        let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
+        for ClaimView { claim, waits, .. } in views {
+            let of_job = admitted.iter().filter(|a| a.job == claim.job);
+            for (admission, (cluster, generation, n)) in
+                of_job.flat_map(|a| a.more.iter().map(move |m| (a, m)))
+            {
+                let of = |p: &&mut ClaimPart| (&p.group, p.generation) == (&admission.group, *generation);
+                let part = claim.parts.iter_mut().find(of).filter(|_| cluster == waits);
+                if let Some(part) = part {
+                    part.count = part.count.saturating_sub(*n);
+                }
+            }
+        }
+    }
+
+    /// Who has a cluster where a group waits in vain.
+    #[must_use]
+    pub fn holders(&self, job: JobId, group: &GroupName, cluster: &ClusterId) -> Option<&str> {
+        let of_group = self.holders.get(&(job, group.clone()))?;
+        of_group.get(cluster).map(AsRef::as_ref)
+    }
+
+    /// Whether no claim is made for a group now, since none could be lately.
+    pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
+        self.refused.get(key).is_some_and(|(until, _)| *until > now)
+    }
+
+    /// A stream to a cluster's shard has opened: what it holds it will say.
+    pub fn forget(&mut self, cluster: &ClusterId) {
+        self.all.retain(|_, c| c.cluster != *cluster);
+    }
+
+    /// Takes in what a shard says of all its claims. One that nobody here knows is adopted when it comes with a full report.
+    /// One that it spoke of before and does not now has lapsed there: its room is free.
+    pub fn heard(&mut self, cluster: &ClusterId, told: Vec<ClaimReport>, full: bool, now: Timestamp) {
+        let named: BTreeSet<ClaimId> = told.iter().map(|r| r.id).collect();
+        self.all
+            .retain(|id, c| c.cluster != *cluster || c.report.is_none() || named.contains(id));
+        for report in told {
+            if let Some(known) = self.all.get_mut(&report.id) {
+                let before = known.report.as_ref().map_or(0, |r| r.taken);
+                let more = report.taken.saturating_sub(before);
+                if more > 0 {
+                    self.taken.push((now, more));
+                }
+                known.had_room |= report.holds_room();
+                known.had_room |= known.claim.quota.is_some() && report.taken > 0;
+                known.report = Some(report);
+            } else if full && report.holds_room() {
+                let adopted = ClaimView {
+                    cluster: cluster.clone(),
+                    waits: cluster.clone(),
+                    claim: adopted(&report),
+                    awaits: Vec::new(),
+                    since: now,
+                    report: Some(report),
+                    had_room: true,
+                };
+                self.all.insert(adopted.claim.id, adopted);
+            } else {
+                self.untold.insert(cluster.clone());
+            }
+        }
+    }
+}
+
+fn adopted(report: &ClaimReport) -> Claim {
+    Claim {
+        id: report.id,
+        job: report.job,
+        parts: report.open.clone(),
+        pool: String::new(),
+        most: 0,
+        victims: Vec::new(),
+        quota: None,
+    }
+}
+
+impl ClaimView {
+    /// Whether what somebody has left, or is about to, is kept in pools for it.
+    pub(crate) fn keeps_quota(&self) -> bool {
+        self.claim.quota.is_some() && self.had_room
+    }
+
+    /// For how many instances of a slice it is.
+    pub(crate) fn asks_for(&self, key: &SliceKey) -> u64 {
+        let of = |p: &&ClaimPart| (&p.group, p.generation) == (&key.group, key.generation);
+        self.claim.parts.iter().find(of).map_or(0, |p| p.count)
+    }
+
+    /// Whether it has what it asked for, or was told that it cannot.
+    pub(crate) fn is_met(&self) -> bool {
+        match (&self.claim.quota, &self.report) {
+            (_, None) => false,
+            (None, Some(told)) => !told.holds_room(),
+            (Some(quota), Some(told)) => {
+                let open: u64 = self.claim.parts.iter().map(|p| p.count).sum();
+                // Whom to stop is chosen once: when as many were admitted as were stopped, no more room comes of it, and another claim is
+                // to be made for the others.
+                told.taken == 0 || open == 0 || quota.count.saturating_sub(open) >= told.taken
+            }
+        }
+    }
+}
+
+/// The slices of a claimant.
+struct BoundClaimant {
+    /// All of them.
+    parts: Vec<ClaimPart>,
+    /// Those that were bound for this claim.
+    fresh: Vec<ClaimPart>,
+}
+
+impl ResourceManager {
+    /// Has room made for those who are starved.
+    pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if let Some(first) = self.picture.division.first.take() {
+            let changed = note(&mut self.picture, now);
+            self.dirty.extend(changed);
+            let rules = self.config.preemption;
+            let Self {
+                picture,
+                numbers,
+                epoch,
+                ..
+            } = self;
+            let remedy = preempt::remedy(picture, &first, &rules, now, || numbers.claim(*epoch));
+            self.picture.claims.holders.extend(remedy.holders);
+            let homeless = &mut self.picture.claims.homeless;
+            self.dirty.extend(remedy.homeless.told_anew(homeless));
+            *homeless = remedy.homeless;
+            // What shards have not answered yet may be less than they were offered: the rest is there in a moment.
+            let mut unanswered = self.picture.claims.all.values().filter(|c| c.report.is_none());
+            let may_be_left = !remedy.claims.is_empty() || unanswered.next().is_some();
+            let wait = if may_be_left {
+                ANSWERED.min(rules.after)
+            } else {
+                rules.after
+            };
+            for key in remedy.in_vain {
+                self.dirty.insert(key.0);
+                let tries = self
+                    .picture
+                    .claims
+                    .refused
+                    .get(&key)
+                    .map_or(0, |(_, tries)| *tries);
+                let until = now.plus(wait);
+                self.picture.claims.refused.insert(key, (until, tries));
+            }
+            // A pool's claimant that takes from several clusters is bound once for all of them.
+            let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
+            for mut made in remedy.claims {
+                let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
+                let key = (made.claim.job, made.waits.clone(), groups);
+                let of_claimant = bound.entry(key).or_insert_with(|| self.bind_claimant(&made));
+                if made.claim.parts.iter().any(|p| p.generation == preempt::UNBOUND) {
+                    made.claim.parts.clone_from(&of_claimant.parts);
+                }
+                let awaits = of_claimant.fresh.clone();
+                let preempt::Made {
+                    cluster,
+                    waits,
+                    claim,
+                } = made;
+                for part in &claim.parts {
+                    let of_group = (claim.job, part.group.clone());
+                    self.picture.claims.holders.remove(&of_group);
+                }
+                self.picture.claims.untold.insert(cluster.clone());
+                let view = ClaimView {
+                    cluster,
+                    waits,
+                    claim,
+                    awaits,
+                    since: now,
+                    report: None,
+                    had_room: false,
+                };
+                self.picture.claims.all.insert(view.claim.id, view);
+            }
+        }
+        self.look_for_claimants();
+        for cluster in std::mem::take(&mut self.picture.claims.untold) {
+            self.tell_claims(&cluster, out);
+        }
+    }
+
+    /// A claim can be sent when its shard knows the claimant.
+    fn look_for_claimants(&mut self) {
+        let picture = &self.picture;
+        let waiting = picture.claims.all.values().filter(|c| !c.awaits.is_empty());
+        let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(picture, c, part)));
+        let known: Vec<ClaimId> = known.map(|c| c.claim.id).collect();
+        let claims = &mut self.picture.claims;
+        for id in known {
+            if let Some(view) = claims.all.get_mut(&id) {
+                view.awaits.clear();
+                claims.untold.insert(view.cluster.clone());
+            }
+        }
+    }
+
+    /// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
+    fn bind_claimant(&mut self, made: &preempt::Made) -> BoundClaimant {
+        let id = made.claim.job;
+        let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = made
+            .claim
+            .parts
+            .iter()
+            .partition(|p| p.generation == preempt::UNBOUND);
+        let mut parts: Vec<ClaimPart> = there.into_iter().cloned().collect();
+        let mut fresh = Vec::new();
+        if let Some(mut job) = (!free.is_empty()).then(|| self.picture.jobs.lend(&id)).flatten() {
+            if let Some(spec) = job.running() {
+                for part in free {
+                    let shares = [(made.waits.clone(), part.count)];
+                    let bound = binding::bind(&mut job, &spec, &part.group, &shares).into_iter();
+                    fresh.extend(bound.map(|(key, count)| ClaimPart {
+                        group: key.group,
+                        generation: key.generation,
+                        count,
+                    }));
+                }
+            }
+            self.picture.jobs.give_back(id, job, true);
+            self.dirty.insert(id);
+        }
+        parts.extend(fresh.iter().cloned());
+        BoundClaimant { parts, fresh }
+    }
+
+    /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
+    pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+        if self
+            .picture
+            .clusters
+            .get(cluster)
+            .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
+        {
+            let claims = self.picture.claims.at(cluster).filter(|c| c.awaits.is_empty());
+            let claims = claims.map(|c| c.claim.clone()).collect();
+            let lease = Span(self.config.reread.0.saturating_mul(6));
+            self.send(cluster, Order::Claims { claims, lease }, out);
+        }
+    }
+}
+
+/// Whether the shard of a claimant has reported what was bound for it, and can begin it. A pool's capacity is made whoever asks for
+/// it: there it is enough that the binding is stored.
+fn is_known(picture: &Picture, view: &ClaimView, part: &ClaimPart) -> bool {
+    let key = SliceKey {
+        group: part.group.clone(),
+        cluster: view.waits.clone(),
+        generation: part.generation,
+    };
+    if view.claim.quota.is_some() {
+        let job = picture.jobs.get(&view.claim.job);
+        return job.is_some_and(|job| job.decided == job.durable);
+    }
+    let group = picture.group(view.claim.job, &key.group).map(|(_, group)| group);
+    let has_volume = group.is_some_and(|g| g.volume.is_some());
+    let report = picture.report(view.claim.job, &key);
+    report.is_some_and(|r| {
+        let begun = r.active + r.succeeded + r.failed + r.stopped;
+        let startable = r.returnable.count().saturating_add(begun);
+        let is_cut = r.returnable.ranges().len() >= RETURNABLE;
+        // What holds a volume cannot be returned, but can begin.
+        is_cut || startable >= part.count || has_volume && r.held.count() >= part.count
+    })
+}

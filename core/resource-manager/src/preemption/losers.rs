@@ -1,0 +1,387 @@
+//! Who may lose room for others: a slice may lose only what its pool, and every pool above it that is not above the claimant, has
+//! beyond its own entitlement: an instance that would fit whole inside of it is never taken. A gang is lost whole, as one
+//! instance as large as all of it, and only where single ones do not suffice.
+
+use crate::demand::entry::sums::Sums;
+use crate::demand::request::{PoolRef, pool_of};
+use crate::division::Entitled;
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::picture::Picture;
+use echelon_core_model::claim::Victim;
+use echelon_core_model::directive::SliceReport;
+use echelon_core_model::spec::{JobKind, JobSpec};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Kind, Resources};
+use echelon_core_pools::Request;
+use echelon_core_pools::hierarchy::PoolIdx;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most slices that one claim names.
+const VICTIMS: usize = 512;
+/// Most jobs that are looked at for all claims that are made at once: who may lose something is looked for once a second.
+const LOSERS: usize = 20_000;
+
+/// Who may lose something, while claims are made.
+pub(crate) struct Losers<'a> {
+    picture: &'a Picture,
+    first: &'a Entitled,
+    /// What each pool has, granted or active.
+    has: Vec<Resources>,
+    /// What each pool will have when all is gone that was offered.
+    staying: Vec<Resources>,
+    /// How many more jobs may be looked at.
+    looks: usize,
+    /// What of a cluster will be free when all that is being preempted there is gone.
+    leaving: BTreeMap<ClusterId, Resources>,
+}
+
+/// What is lacking, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lacking<'a> {
+    /// Where somebody is to lose it.
+    pub(crate) cluster: &'a ClusterId,
+    pub(crate) room: Resources,
+    /// Up to so many times as much is offered, so that the shard has a choice.
+    pub(crate) reach: u64,
+    /// The pool in which it is lacking, if it is not the cluster: then only those below it can help.
+    pub(crate) below: Option<PoolIdx>,
+}
+
+/// What may be taken for a claim.
+#[derive(Debug, Default)]
+pub(crate) struct Offered {
+    pub(crate) victims: Vec<Victim>,
+    /// Instances in all.
+    pub(crate) most: u64,
+    /// The fewest that can be stopped: all of a gang where nobody else is offered.
+    pub(crate) fewest: u64,
+    /// The room of these.
+    pub(crate) reached: Resources,
+    /// How many of these leave what is lacking beside what is being left already, when the first are taken first; `None` when
+    /// all of them do not.
+    pub(crate) enough: Option<u64>,
+}
+
+impl<'a> Losers<'a> {
+    pub(crate) fn new(picture: &'a Picture, first: &'a Entitled) -> Self {
+        let has = sums(picture, |sums| sums.allocated);
+        Self {
+            picture,
+            first,
+            has,
+            staying: staying(picture),
+            looks: LOSERS,
+            leaving: BTreeMap::new(),
+        }
+    }
+
+    /// Whether more jobs may be looked at.
+    pub(crate) const fn may_look(&self) -> bool {
+        self.looks > 0
+    }
+
+    /// What pools will have, to be restored when an offer is not made.
+    pub(crate) fn staying(&self) -> Vec<Resources> {
+        self.staying.clone()
+    }
+
+    pub(crate) fn restore(&mut self, staying: Vec<Resources>) {
+        self.staying = staying;
+    }
+
+    /// What of a pool's room is about to be free.
+    pub(crate) fn going(&self, pool: PoolIdx) -> Resources {
+        let of = |all: &[Resources]| all.get(pool).copied().unwrap_or_default();
+        of(&self.has).minus(of(&self.staying))
+    }
+
+    /// The first at a cluster who may lose something, of those in some pools.
+    pub(crate) fn first(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
+        let mut losers = self.picture.ledger.losers(cluster, |pool| pools.contains(&pool));
+        losers.next().map(|(_, rank, _)| rank)
+    }
+
+    /// The pools that have more than their own.
+    pub(crate) fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
+        let hierarchy = &self.picture.hierarchy;
+        let others = hierarchy.indexes().filter(|i| *i != request.pool);
+        let is_below = |i: &PoolIdx| below.is_none_or(|below| hierarchy.above(*i).any(|a| a == below));
+        let with_more = others.filter(|i| !self.surplus(*i).is_zero());
+        with_more.filter(is_below).collect()
+    }
+
+    /// Who may lose what is lacking.
+    pub(crate) fn offer(&mut self, request: &Request, lacks: Lacking<'_>) -> Offered {
+        let picture = self.picture;
+        let Lacking { cluster, room, .. } = lacks;
+        let above: BTreeSet<PoolIdx> = chain(picture, request.pool).collect();
+        let pools = self.with_more(request, lacks.below);
+        // What is leaving pools is counted where they lack something.
+        let lacking_then = if request.gang.is_empty() || lacks.below.is_some() {
+            room
+        } else {
+            room.minus(self.leaving(cluster))
+        };
+        let mut tally = Tally {
+            above,
+            lacking: room,
+            lacking_then,
+            wanted: room.times(lacks.reach),
+            ..Tally::default()
+        };
+        let mut gangs = Vec::new();
+        for (pool, rank, id) in picture.ledger.losers(cluster, |pool| pools.contains(&pool)) {
+            if self.looks == 0 || tally.is_enough() {
+                break;
+            }
+            self.looks -= 1;
+            if picture.jobs.get(&id).is_some_and(is_gang) {
+                gangs.push((pool, rank, id));
+                continue;
+            }
+            tally.rank((false, rank));
+            for (victim, room) in slices(picture, id, cluster) {
+                let n = victim.most.min(self.may_go(&tally, pool, room));
+                let victim = Victim { most: n, ..victim };
+                tally.needed += enough(tally.short(), room).min(n);
+                tally.fewest = tally.fewest.or((n > 0).then_some(1));
+                self.take(&mut tally, pool, vec![victim], room.times(n));
+            }
+        }
+        for (pool, rank, id) in gangs {
+            if tally.is_enough() {
+                break;
+            }
+            tally.rank((true, rank));
+            if let Some((victims, room)) = whole(picture, id, cluster)
+                && self.may_go(&tally, pool, room) > 0
+            {
+                if !tally.short().is_zero() {
+                    tally.needed += victims.iter().map(|v| v.most).sum::<u64>();
+                }
+                let all = victims.iter().map(|v| v.most).sum();
+                tally.fewest = Some(tally.fewest.unwrap_or(all).min(all));
+                self.take(&mut tally, pool, victims, room);
+            }
+        }
+        tally.out.fewest = tally.fewest.unwrap_or_default();
+        let enough = tally.short().is_zero();
+        tally.out.enough = enough.then_some(tally.needed);
+        tally.out.reached = tally.reached;
+        tally.out
+    }
+
+    /// How many of so much room may go until nothing useful of what pools have is beyond their own.
+    fn may_go(&self, tally: &Tally, pool: PoolIdx, room: Resources) -> u64 {
+        // Kinds of which the claimant lacks some here, and of which this would leave some.
+        let useful = room.min_each(tally.lacking).kinds();
+        let between = tally.between(self.picture, pool);
+        let beyond = between.map(|i| beyond(self.surplus(i), room, useful));
+        beyond.min().unwrap_or(0)
+    }
+
+    /// Offers some, who leave so much room in all.
+    fn take(&mut self, tally: &mut Tally, pool: PoolIdx, victims: Vec<Victim>, gone: Resources) {
+        let between: Vec<PoolIdx> = tally.between(self.picture, pool).collect();
+        for i in between {
+            if let Some(has) = self.staying.get_mut(i) {
+                *has = has.minus(gone);
+            }
+        }
+        tally.add(victims, gone);
+    }
+
+    /// What of a cluster will be free when all that is being preempted there is gone. Some of it may be held for others, which its
+    /// shard knows.
+    fn leaving(&mut self, cluster: &ClusterId) -> Resources {
+        if let Some(known) = self.leaving.get(cluster) {
+            return *known;
+        }
+        let picture = self.picture;
+        let view = picture.clusters.get(cluster);
+        let reports = view.into_iter().flat_map(|v| &v.reports);
+        let leaves = reports.filter(|(_, report)| report.preempting > 0);
+        let rooms = leaves.filter_map(|((job, group, _), report)| {
+            let (spec, group) = picture.group(*job, group)?;
+            Some(ordinary(picture, spec, group.room()).times(report.preempting))
+        });
+        let sum = rooms.fold(Resources::ZERO, Resources::plus);
+        self.leaving.insert(cluster.clone(), sum);
+        sum
+    }
+
+    /// What a pool has beyond what it is entitled to.
+    fn surplus(&self, pool: PoolIdx) -> Resources {
+        let has = self.staying.get(pool).copied().unwrap_or_default();
+        has.minus(self.first.ordinary.amount(pool))
+    }
+}
+
+/// What is offered so far.
+#[derive(Debug, Default)]
+struct Tally {
+    /// The claimant's pool and those above it.
+    above: BTreeSet<PoolIdx>,
+    /// What the claimant lacks, and what when all is gone that is being stopped already.
+    lacking: Resources,
+    lacking_then: Resources,
+    /// How much is to be offered.
+    wanted: Resources,
+    out: Offered,
+    reached: Resources,
+    needed: u64,
+    fewest: Option<u64>,
+    class: u32,
+    last: Option<(bool, (bool, u32))>,
+}
+
+impl Tally {
+    fn is_enough(&self) -> bool {
+        self.out.victims.len() >= VICTIMS || self.wanted.fits(self.reached)
+    }
+
+    /// Those of another rank are another class: gangs are worth more than all others.
+    fn rank(&mut self, rank: (bool, (bool, u32))) {
+        self.class += u32::from(self.last.replace(rank).is_some_and(|last| last != rank));
+    }
+
+    /// The pools from a victim's up to the one that is above the claimant, too.
+    fn between<'a>(&'a self, picture: &'a Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + 'a {
+        chain(picture, pool).take_while(|i| !self.above.contains(i))
+    }
+
+    /// What is still lacking.
+    fn short(&self) -> Resources {
+        self.lacking_then.minus(self.reached)
+    }
+
+    fn add(&mut self, victims: Vec<Victim>, gone: Resources) {
+        let count: u64 = victims.iter().map(|v| v.most).sum();
+        if count == 0 {
+            return;
+        }
+        self.reached = self.reached.plus(gone);
+        self.out.most = self.out.most.saturating_add(count);
+        let class = self.class;
+        self.out
+            .victims
+            .extend(victims.into_iter().map(|v| Victim { class, ..v }));
+    }
+}
+
+fn chain(picture: &Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+    std::iter::once(pool).chain(picture.hierarchy.above(pool))
+}
+
+fn is_gang(job: &JobView) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.gang.is_some())
+}
+
+/// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
+/// nobody has answered yet.
+fn staying(picture: &Picture) -> Vec<Resources> {
+    let mut out = sums(picture, |sums| sums.allocated.minus(sums.leaving));
+    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+    for claim in unanswered {
+        for victim in &claim.claim.victims {
+            let Some((spec, group)) = picture.group(victim.job, &victim.group) else {
+                continue;
+            };
+            if let PoolRef::Known(pool) = pool_of(picture, &spec.pool) {
+                let gone = ordinary(picture, spec, group.room()).times(victim.most);
+                change(&mut out, picture, pool, |sum| sum.minus(gone));
+            }
+        }
+    }
+    out
+}
+
+/// What each pool has, with those below it.
+fn sums(picture: &Picture, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
+    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
+    for (pool, of) in picture.ledger.known() {
+        let of = which(of.sums().ordinary);
+        change(&mut out, picture, pool, |sum| sum.plus(of));
+    }
+    out
+}
+
+fn change(sums: &mut [Resources], picture: &Picture, pool: PoolIdx, by: impl Fn(Resources) -> Resources) {
+    for i in chain(picture, pool) {
+        if let Some(sum) = sums.get_mut(i) {
+            *sum = by(*sum);
+        }
+    }
+}
+
+/// Room of one instance beside what hosts lend.
+fn ordinary(picture: &Picture, spec: &JobSpec, room: Resources) -> Resources {
+    if spec.revocable {
+        room.minus(room.lent_part(picture.lent_kinds()))
+    } else {
+        room
+    }
+}
+
+/// How many instances of so much room may go until the next one would fit whole inside what is the pool's own: until nothing
+/// useful is beyond it any more.
+fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
+    let of = |kind: Kind| match (room.get(kind), useful.get(kind)) {
+        (0, _) | (_, 0) => 0,
+        (one, _) => surplus.get(kind).div_ceil(one),
+    };
+    Kind::ALL.into_iter().map(of).max().unwrap_or(0)
+}
+
+/// How many instances of so much room leave what is lacking, of the kinds that they have.
+fn enough(lacking: Resources, room: Resources) -> u64 {
+    beyond(lacking, room, room.min_each(lacking).kinds())
+}
+
+/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance. A service whose
+/// `max_unavailable` is all at other clusters loses nothing: its shard would stop none of it, whoever else could have been offered.
+fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
+    let view = picture.clusters.get(cluster);
+    let job = picture.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
+    let (Some(view), Some((job, spec))) = (view, job) else {
+        return Vec::new();
+    };
+    let slice = |((_, group, generation), report): (&(JobId, GroupName, Generation), &SliceReport)| {
+        let key = SliceKey {
+            group: group.clone(),
+            cluster: cluster.clone(),
+            generation: *generation,
+        };
+        let staying = report.active.saturating_sub(report.preempting);
+        let granted = job.grants.get(&key).map_or(staying, |g| g.granted());
+        let part = view.words.get(&(id, group.clone())).map_or(0, |w| w.part);
+        let may_lose = spec.kind == JobKind::Batch || part > 0;
+        let victim = Victim {
+            job: id,
+            group: group.clone(),
+            generation: *generation,
+            most: if may_lose { staying.min(granted) } else { 0 },
+            class: 0,
+        };
+        Some((victim, ordinary(picture, spec, spec.group(group)?.room())))
+    };
+    view.reports_of(id).filter_map(slice).collect()
+}
+
+/// All that is active of a gang, with the ordinary room of all of it, if it is all at one cluster and nothing of it goes already.
+fn whole(picture: &Picture, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
+    let others = picture.clusters.iter().filter(|(c, _)| *c != cluster);
+    let mut elsewhere = others.flat_map(|(_, view)| view.reports_of(id));
+    let view = picture.clusters.get(cluster)?;
+    let active: u64 = view.reports_of(id).map(|(_, r)| r.active).sum();
+    let mut of_gang = slices(picture, id, cluster);
+    of_gang.retain(|(victim, _)| victim.most > 0);
+    let offered: u64 = of_gang.iter().map(|(victim, _)| victim.most).sum();
+    if active == 0 || offered != active || elsewhere.any(|(_, r)| r.active > 0) {
+        return None;
+    }
+    let room = of_gang.iter().fold(Resources::ZERO, |sum, (victim, room)| {
+        sum.plus(room.times(victim.most))
+    });
+    Some((of_gang.into_iter().map(|(victim, _)| victim).collect(), room))
+}

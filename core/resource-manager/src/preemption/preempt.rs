@@ -1,0 +1,345 @@
+//! Preemption as an offer of victims: who has waited in vain for a cluster although what it wants would fit whole inside its pool's
+//! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
+//! Pure: the same picture gives the same claims.
+
+use crate::admission::router::Router;
+use crate::config::Preemption;
+use crate::demand::ask::ask;
+use crate::division::Entitled;
+use crate::picture::Picture;
+use crate::preemption::holders::{Holders, holders};
+use crate::preemption::losers::{Lacking, Losers, Offered};
+use crate::preemption::starved::starved;
+use crate::preemption::unplaced::{Homeless, unplaced};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, Quota, Victim};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
+use std::collections::BTreeMap;
+
+/// Most instances of a group for which one claim asks room; for a gang it is all of it.
+pub(crate) const COUNT: u64 = 64;
+/// Most groups that are looked at at once.
+pub(crate) const LOOKS: usize = 64;
+/// The generation of what is bound nowhere: it has one when it is bound.
+pub(crate) const UNBOUND: Generation = Generation(0);
+
+/// A claim that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Whose shard is to stop somebody.
+    pub(crate) cluster: ClusterId,
+    /// Where the claimant waits.
+    pub(crate) waits: ClusterId,
+    pub(crate) claim: Claim,
+}
+
+/// What is to be done for those who are starved.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Remedy {
+    pub(crate) claims: Vec<Made>,
+    /// Groups for which nobody may lose anything anywhere: others have their turn.
+    pub(crate) in_vain: Vec<(JobId, GroupName)>,
+    /// Who has the clusters where they wait.
+    pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
+    /// Those who are granted and find no host.
+    pub(crate) homeless: Homeless,
+}
+
+/// What is to be done now. `first` is what pools are entitled to; `name` names claims.
+pub(crate) fn remedy(
+    picture: &Picture,
+    first: &Entitled,
+    rules: &Preemption,
+    now: Timestamp,
+    mut name: impl FnMut() -> ClaimId,
+) -> Remedy {
+    let (starved, unplaced) = (starved(picture, rules, now), unplaced(picture));
+    if starved.is_empty() && unplaced.is_empty() || picture.control.kills_off {
+        return Remedy::default();
+    }
+    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+    let under_way: u64 = unanswered.map(|c| c.claim.most).sum();
+    let taken: u64 = picture.claims.taken.iter().map(|(_, n)| *n).sum();
+    let mut offer = Offer {
+        picture,
+        first,
+        rooms: picture.division.rooms.clone(),
+        router: Router::of_last(picture),
+        losers: Losers::new(picture, first),
+        budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
+        rules,
+        made: BTreeMap::new(),
+    };
+    let mut out = Remedy::default();
+    let mut in_vain = Vec::new();
+    for turn in starved {
+        let Some(request) = ask(picture, picture.division.candidates.limits(), turn) else {
+            continue;
+        };
+        match offer.claim_beside_hold(turn, &request, &mut name) {
+            Claimed::Made(claims) => out.claims.extend(claims),
+            Claimed::NobodyLoses => in_vain.push(Request {
+                slices: offer.places(&request),
+                ..request
+            }),
+            Claimed::NotNow => {}
+        }
+    }
+    out.holders = holders(picture, &picture.division.rooms, &in_vain);
+    out.in_vain = in_vain.into_iter().map(|r| (r.job, r.group)).collect();
+    let (made, in_vain, homeless) = offer.claim_for_unplaced((unplaced, now), &mut name);
+    out.claims.extend(made);
+    out.in_vain.extend(in_vain);
+    out.homeless = homeless;
+    out
+}
+
+/// What is told to a shard of a claim, beside whose it is.
+pub(crate) struct Draft {
+    pub(crate) cluster: ClusterId,
+    /// For how many units.
+    pub(crate) count: u64,
+    pub(crate) most: u64,
+    pub(crate) victims: Vec<Victim>,
+    pub(crate) quota: Option<Quota>,
+}
+
+/// What became of a wish for a claim.
+pub(crate) enum Claimed {
+    /// It is to be made: one, or for room in a pool one at each of several clusters.
+    Made(Vec<Made>),
+    /// There is room by now, or a limit is reached: later.
+    NotNow,
+    /// Nobody may lose anything where it could run.
+    NobodyLoses,
+}
+
+pub(crate) struct Offer<'a> {
+    pub(crate) picture: &'a Picture,
+    pub(crate) first: &'a Entitled,
+    pub(crate) rooms: Rooms,
+    pub(crate) router: Router<'a>,
+    pub(crate) losers: Losers<'a>,
+    pub(crate) budget: u64,
+    pub(crate) rules: &'a Preemption,
+    pub(crate) made: BTreeMap<ClusterId, usize>,
+}
+
+impl Offer<'_> {
+    /// Where capacity may be made for a request: where something of it is bound, then all clusters that could take the rest.
+    pub(crate) fn places(&self, request: &Request) -> Vec<SliceRequest> {
+        let mut out = request.slices.clone();
+        if request.unbound > 0 {
+            let all = self.router.all_places(request).into_iter();
+            let mut others: Vec<ClusterId> = all.filter(|c| out.iter().all(|s| s.cluster != *c)).collect();
+            // Where it was in vain others have their turn.
+            let key = (request.job, request.group.clone());
+            let tries = self
+                .picture
+                .claims
+                .refused
+                .get(&key)
+                .map_or(0, |(_, tries)| *tries);
+            let turn = usize::try_from(tries).unwrap_or_default();
+            let turn = turn.checked_rem(others.len()).unwrap_or_default();
+            others.rotate_left(turn);
+            let count = |cluster: &ClusterId| {
+                let held = self.router.most_there(request, cluster);
+                let held = held.filter(|_| request.gang.is_empty()).unwrap_or(u64::MAX);
+                request.unbound.min(held)
+            };
+            let slices = others.into_iter().map(|cluster| SliceRequest {
+                more: count(&cluster),
+                cluster,
+                generation: UNBOUND,
+                allocated: 0,
+            });
+            out.extend(slices.filter(|slice| slice.more > 0));
+        }
+        out
+    }
+
+    /// A claim for who may have room kept for him already: to himself that is room that he has not got.
+    fn claim_beside_hold(
+        &mut self,
+        turn: &Turn,
+        request: &Request,
+        name: &mut impl FnMut() -> ClaimId,
+    ) -> Claimed {
+        let mut kept = self.picture.division.kept.iter();
+        let held = kept.find(|(hold, _)| hold.turn == *turn);
+        if let Some((_, kept)) = held {
+            self.rooms.give_back(kept.clone());
+        }
+        let out = match self.pressed(request) {
+            Some(pressed) => self.claim_in_pool(request, &pressed, name),
+            None => self.claim(request, name),
+        };
+        let made = matches!(out, Claimed::Made(_));
+        if let Some((hold, _)) = held.filter(|_| !made) {
+            self.rooms.keep(hold);
+        }
+        out
+    }
+
+    /// A claim for one group, at the first of its clusters where somebody may lose something for it.
+    fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
+        let reach = self.reach(request);
+        let mut out = Claimed::NobodyLoses;
+        for slice in &self.places(request) {
+            if !self.may_claim_at(&slice.cluster) {
+                out = Claimed::NotNow;
+                continue;
+            }
+            if !self.takes(&slice.cluster) {
+                continue;
+            }
+            let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.unit);
+            let count = slice.more.min(self.own_count(request));
+            let lacking = request.unit.shape.times(count).minus(there);
+            if count == 0 || self.fits_there(request, &slice.cluster) {
+                out = Claimed::NotNow;
+                continue;
+            }
+            let before = self.losers.staying();
+            let offered = self.losers.offer(
+                request,
+                Lacking {
+                    cluster: &slice.cluster,
+                    room: lacking,
+                    reach,
+                    below: None,
+                },
+            );
+            // Room for a part of a gang is of no use.
+            let least = if request.gang.is_empty() {
+                Some(offered.fewest).filter(|n| *n > 0)
+            } else {
+                offered.enough
+            };
+            let most = self.most(least, &offered);
+            if least.is_none_or(|n| n > most) {
+                self.losers.restore(before);
+                if least.is_some() {
+                    return self.save_up();
+                }
+                continue;
+            }
+            let promised = request.unit.shape.times(count);
+            self.rooms
+                .take_pool(request.pool, Held::plain(promised, Resources::ZERO));
+            self.rooms
+                .take_cluster(&slice.cluster, Side::Ordinary, request.unit, count);
+            let draft = Draft {
+                cluster: slice.cluster.clone(),
+                count,
+                most,
+                victims: offered.victims,
+                quota: None,
+            };
+            return Claimed::Made(vec![self.make(request, slice, draft, name)]);
+        }
+        out
+    }
+
+    /// Whether something may begin at a cluster.
+    pub(crate) fn takes(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.clusters.get(cluster);
+        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active)
+    }
+
+    /// Whether a cluster has room for one unit.
+    pub(crate) fn fits_there(&self, request: &Request, cluster: &ClusterId) -> bool {
+        let there = self.rooms.cluster(cluster, Side::Ordinary, request.unit);
+        request.unit.shape.fits(there)
+    }
+
+    /// Whether one more claim may be made at a cluster now.
+    pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
+        let made = self.made.get(cluster).copied().unwrap_or_default();
+        let claims = self.picture.claims.at(cluster).count() + made;
+        self.budget > 0 && self.losers.may_look() && claims < self.rules.claims
+    }
+
+    /// How much more than is lacking is offered: the more, the more often it was in vain.
+    pub(crate) fn reach(&self, request: &Request) -> u64 {
+        let key = (request.job, request.group.clone());
+        let tries = self.picture.claims.refused.get(&key);
+        8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)))
+    }
+
+    /// Most instances that may be taken of an offer of which `least` are needed. Who needs more than a minute's takes them when
+    /// nothing of this minute's is used, with as many again for want of hosts of the right shape; they count over as many minutes.
+    pub(crate) fn most(&self, least: Option<u64>, offered: &Offered) -> u64 {
+        let large = least.filter(|n| *n > self.budget && self.budget == self.rules.a_minute);
+        let most = large.map_or(self.budget, |n| n.saturating_mul(2));
+        offered.most.min(most)
+    }
+
+    /// Whoever needs more than is left of this minute's waits for the next one, and those behind him leave it to him.
+    pub(crate) const fn save_up(&mut self) -> Claimed {
+        self.budget = 0;
+        Claimed::NotNow
+    }
+
+    /// A claim is to be made.
+    pub(crate) fn make(
+        &mut self,
+        request: &Request,
+        slice: &SliceRequest,
+        draft: Draft,
+        name: &mut impl FnMut() -> ClaimId,
+    ) -> Made {
+        self.budget = self.budget.saturating_sub(draft.most);
+        *self.made.entry(draft.cluster.clone()).or_default() += 1;
+        Made {
+            cluster: draft.cluster,
+            waits: slice.cluster.clone(),
+            claim: Claim {
+                id: name(),
+                job: request.job,
+                parts: parts(request, slice, draft.count),
+                pool: self.path(request.pool),
+                most: draft.most,
+                victims: draft.victims,
+                quota: draft.quota,
+            },
+        }
+    }
+
+    /// The path of a pool.
+    pub(crate) fn path(&self, pool: PoolIdx) -> String {
+        let pool = self.picture.hierarchy.pool(pool);
+        pool.map(|p| p.path.clone()).unwrap_or_default()
+    }
+
+    /// How many of a group its pool is still entitled to by itself, within the bounds that no preemption changes.
+    pub(crate) fn own_count(&self, request: &Request) -> u64 {
+        let own = self.first.ordinary.amount(request.pool);
+        let left = own.minus(self.rooms.taken(request.pool).0);
+        let bounds = self
+            .rooms
+            .count_by_bounds(request.pool, request.terms, request.unit);
+        let own = request.unit.shape.count_in(left).min(bounds);
+        own.min(request.room).min(COUNT)
+    }
+}
+
+/// What a claim is about: so many of a group's slice, or all of a gang.
+fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
+    if request.gang.is_empty() {
+        return vec![ClaimPart {
+            group: request.group.clone(),
+            generation: slice.generation,
+            count,
+        }];
+    }
+    let members = request.gang.iter().map(|m| ClaimPart {
+        group: m.group.clone(),
+        generation: if m.unbound > 0 { UNBOUND } else { m.generation },
+        count: m.more.saturating_add(m.unbound),
+    });
+    members.collect()
+}

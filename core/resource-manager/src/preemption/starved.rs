@@ -1,0 +1,100 @@
+//! Who is starved, and since when: he waits in vain for what would fit inside his pool's entitlement. Counted by job, so that it goes on
+//! where he waits next, and stored with the job's progress, so that it goes on under the next leader.
+
+use crate::config::Preemption;
+use crate::picture::Picture;
+use crate::preemption::preempt::LOOKS;
+use echelon_core_model::{JobId, Span, Timestamp};
+use echelon_core_pools::{Line, Turn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most groups of which it is noted since when they are starved; all behind them are as long as their line.
+const NOTED: usize = 4 * LOOKS;
+/// How long a job is remembered that is not starved at the moment: where a leader or shard is new, nothing is known of it for
+/// a while.
+const REMEMBERED: Span = Span::seconds(10);
+
+/// Since when jobs are starved.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Starved(BTreeMap<JobId, Since>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    at: Timestamp,
+    /// When it was last seen to be so; never by this leader.
+    seen: Option<Timestamp>,
+}
+
+impl Starved {
+    pub(crate) fn len(&self) -> usize {
+        let Self(since) = self;
+        since.len()
+    }
+
+    /// Since when a job is.
+    #[must_use]
+    pub fn since(&self, job: JobId) -> Option<Timestamp> {
+        self.0.get(&job).map(|since| since.at)
+    }
+
+    /// What an earlier leader has stored.
+    pub(crate) fn recall(&mut self, job: JobId, at: Timestamp) {
+        self.0.entry(job).or_insert(Since { at, seen: None });
+    }
+}
+
+/// Brings up to date since when jobs are starved. Tells of which that has changed.
+pub(crate) fn note(picture: &mut Picture, now: Timestamp) -> BTreeSet<JobId> {
+    let mut starved = std::mem::take(&mut picture.claims.starved);
+    let mut changed = BTreeSet::new();
+    let waiting = first(picture, NOTED, |line, _| line.starved.is_some());
+    // Who is granted and finds no host is starved as well.
+    let homeless = picture.claims.homeless.hopeful.iter().map(|(job, _)| *job);
+    for job in waiting.into_iter().map(|turn| turn.job).chain(homeless) {
+        let new = || {
+            changed.insert(job);
+            Since { at: now, seen: None }
+        };
+        starved.0.entry(job).or_insert_with(new).seen = Some(now);
+    }
+    starved.0.retain(|job, since| {
+        let seen = *since.seen.get_or_insert(now);
+        let stays = now.since(seen) < REMEMBERED;
+        if !stays {
+            changed.insert(*job);
+        }
+        stays
+    });
+    picture.claims.starved = starved;
+    changed
+}
+
+/// Those that are starved for long enough and for whom nothing is under way, in order of admission.
+pub(crate) fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
+    let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
+    let claims = &picture.claims;
+    let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
+    let mut busy = claims.groups();
+    busy.extend(refused.map(|((job, group), _)| (*job, group)));
+    first(picture, LOOKS, |line, turn| {
+        let is_long = long(line.starved) || line.starved.is_some() && long(claims.starved.since(turn.job));
+        is_long && !busy.contains(&(turn.job, &turn.group))
+    })
+}
+
+/// The first of all who wait, and of each line, of whom something holds: there may be very many.
+fn first(picture: &Picture, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&Turn> {
+    let pools = picture.division.starved.iter();
+    let lines = pools.filter_map(|pool| picture.ledger.queue().lines_of(*pool));
+    let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));
+    let starved = lines.filter(|line| line.starved.is_some());
+    let turns = starved.flat_map(|line| line.turns().filter(|turn| is(line, turn)).take(LOOKS));
+    let mut first: BTreeSet<&Turn> = BTreeSet::new();
+    for turn in turns {
+        first.insert(turn);
+        if first.len() > most {
+            first.pop_last();
+        }
+    }
+    first.into_iter().collect()
+}

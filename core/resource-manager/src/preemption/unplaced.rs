@@ -1,0 +1,252 @@
+//! Granted, and on no host: pool and cluster have room in sum, but no host has enough of it. Where the pool is entitled to what it was
+//! granted, room is made on real hosts, and the grant stays until that has been tried; where it is not, the reason says so.
+
+use crate::demand::gangs;
+use crate::demand::request::{PoolRef, pool_of, terms_in, unit_of};
+use crate::demand::slices::{Line, lines};
+use crate::facts::job::JobView;
+use crate::picture::Picture;
+use crate::preemption::losers::Lacking;
+use crate::preemption::preempt::{COUNT, Claimed, Draft, LOOKS, Made, Offer};
+use echelon_core_model::claim::ClaimId;
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{GroupName, JobId, ReasonCode, Timestamp};
+use echelon_core_pools::{Member, Request, SliceRequest, Turn, Unit};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is said where nobody may be stopped, or not enough of them for a whole host's room.
+const NOBODY: &str = "those who have more than their own leave no host with enough room";
+
+/// Somebody who is granted and finds no host.
+#[derive(Debug, Clone)]
+pub(crate) struct Unplaced {
+    /// What of it is granted, as if it asked for that.
+    pub(crate) request: Request,
+    /// Since when no host has room.
+    pub(crate) since: Timestamp,
+}
+
+/// What is to be known of those who are granted and find no host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Homeless {
+    /// For these, room is made or may be: their grants stay.
+    pub hopeful: BTreeSet<(JobId, GroupName)>,
+    /// Why nobody is stopped for others.
+    pub words: BTreeMap<(JobId, GroupName), Box<str>>,
+}
+
+impl Homeless {
+    /// Jobs of which something else is said than before.
+    pub(crate) fn told_anew(&self, before: &Self) -> BTreeSet<JobId> {
+        let all = self.words.keys().chain(before.words.keys());
+        let other = all.filter(|key| self.words.get(*key) != before.words.get(*key));
+        other.map(|(job, _)| *job).collect()
+    }
+}
+
+/// Those who are granted and find no host, the first in order of admission.
+pub(crate) fn unplaced(picture: &Picture) -> Vec<Unplaced> {
+    let mut first: BTreeMap<(Turn, usize), Unplaced> = BTreeMap::new();
+    for id in picture.ledger.unplaced() {
+        let job = picture.jobs.get(id).and_then(|j| Some((j, j.running_spec()?)));
+        let Some((job, spec)) = job.filter(|(_, spec)| !spec.revocable) else {
+            continue;
+        };
+        for (i, unplaced) in of_job(picture, (*id, job), spec).into_iter().enumerate() {
+            let turn = Turn {
+                priority: Reverse(spec.precedence()),
+                job: *id,
+                group: unplaced.request.group.clone(),
+            };
+            first.insert((turn, i), unplaced);
+            if first.len() > LOOKS {
+                first.pop_last();
+            }
+        }
+    }
+    first.into_values().collect()
+}
+
+/// Of a job, each slice that is granted and finds no host; of a gang all of it, if nothing of it has begun.
+fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced> {
+    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        return Vec::new();
+    };
+    let lines = lines(picture, of.0, of.1);
+    let request = |line: &Line, unit: Unit, n: u64, gang: Vec<Member>| Request {
+        job: of.0,
+        group: line.key.group.clone(),
+        pool,
+        terms: terms_in(picture, pool, spec, &lines),
+        unit,
+        room: n,
+        slices: vec![SliceRequest {
+            cluster: line.key.cluster.clone(),
+            generation: line.key.generation,
+            allocated: 0,
+            more: n,
+        }],
+        unbound: 0,
+        have: Vec::new(),
+        avoid: Vec::new(),
+        gang,
+    };
+    if spec.gang.is_none() {
+        let waiting = lines
+            .iter()
+            .filter_map(|line| Some((line, waits(picture, of, line)?)));
+        let singles = waiting.filter_map(|(line, (n, since))| {
+            let (n, since) = (n, since?);
+            let unit = unit_of(picture, spec.group(&line.key.group)?);
+            let request = request(line, unit, n, Vec::new());
+            Some(Unplaced { request, since })
+        });
+        return singles.collect();
+    }
+    let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(picture, of, line)).collect();
+    let begun = lines
+        .iter()
+        .any(|l| l.count.active > 0 || l.count.startable() > l.allocated);
+    let apart = lines.chunk_by(|a, b| a.key.cluster == b.key.cluster).count() > 1;
+    let (Some(waiting), Some(first), false) = (waiting, lines.first(), begun || apart) else {
+        return Vec::new();
+    };
+    let Some(since) = waiting.iter().filter_map(|(_, since)| *since).min() else {
+        return Vec::new();
+    };
+    let member = |(line, (n, _)): (&Line, &(u64, Option<Timestamp>))| Member {
+        group: line.key.group.clone(),
+        generation: line.key.generation,
+        more: *n,
+        unbound: 0,
+    };
+    let members: Vec<Member> = lines
+        .iter()
+        .zip(&waiting)
+        .map(member)
+        .filter(|m| m.more > 0)
+        .collect();
+    let request = request(
+        first,
+        gangs::unit(&picture.host_pools, spec, &members),
+        1,
+        members,
+    );
+    vec![Unplaced { request, since }]
+}
+
+/// How many instances of a slice are granted and not active, and since when no host has room for some of them; `None` while its
+/// shard does not know the grant.
+fn waits(picture: &Picture, (id, job): (JobId, &JobView), line: &Line) -> Option<(u64, Option<Timestamp>)> {
+    let report = picture.report(id, &line.key)?;
+    let grant = job
+        .grants
+        .get(&line.key)
+        .filter(|g| report.grant_number >= g.number())?;
+    let granted = grant.granted().saturating_sub(report.active);
+    let mut waiting = report.waiting.iter();
+    let homeless = waiting.find(|(r, ..)| r.code == ReasonCode::HostResources);
+    let n = homeless.map_or(0, |(_, n, _)| *n).min(granted);
+    let is_gang = job.spec.as_ref().is_some_and(|s| s.gang.is_some());
+    let n = if is_gang { granted } else { n };
+    Some((n, homeless.filter(|_| n > 0).map(|(.., since)| *since)))
+}
+
+impl Offer<'_> {
+    /// Claims for those who are granted and find no host, in so far as that is their pool's own; and for whom nobody may lose anything.
+    pub(crate) fn claim_for_unplaced(
+        &mut self,
+        (waiting, now): (Vec<Unplaced>, Timestamp),
+        name: &mut impl FnMut() -> ClaimId,
+    ) -> (Vec<Made>, Vec<(JobId, GroupName)>, Homeless) {
+        let (mut made, mut in_vain, mut homeless) = (Vec::new(), Vec::new(), Homeless::default());
+        let claimed = self.picture.claims.groups();
+        for Unplaced { request, since } in waiting {
+            let key = (request.job, request.group.clone());
+            let own = self.own_of_granted(&request);
+            let why_not = if own == 0 {
+                Some(self.beyond_in_words(&request).into())
+            } else {
+                let refused = self.picture.claims.is_refused(&key, now);
+                refused.then(|| NOBODY.into())
+            };
+            if let Some(words) = why_not {
+                // All groups of a gang wait as one.
+                let members = request.gang.iter().map(|m| (key.0, m.group.clone()));
+                let words = |key| (key, Box::<str>::clone(&words));
+                homeless.words.extend(members.chain([key.clone()]).map(words));
+                continue;
+            }
+            homeless.hopeful.insert(key.clone());
+            let since = self
+                .picture
+                .claims
+                .starved
+                .since(request.job)
+                .map_or(since, |at| at.min(since));
+            if now.since(since) < self.rules.after || claimed.contains(&(key.0, &key.1)) {
+                continue;
+            }
+            match self.claim_on_hosts(&request, own, name) {
+                Claimed::Made(claims) => made.extend(claims),
+                Claimed::NobodyLoses => in_vain.push(key),
+                Claimed::NotNow => {}
+            }
+        }
+        (made, in_vain, homeless)
+    }
+
+    /// How many of those that are granted fit inside what their pool is entitled to.
+    fn own_of_granted(&self, request: &Request) -> u64 {
+        let unit = request.unit.shape;
+        let own = self.first.ordinary.amount(request.pool);
+        let others = self.rooms.taken(request.pool).0.minus(unit.times(request.room));
+        unit.count_in(own.minus(others)).min(request.room)
+    }
+
+    /// What a pool has beyond what it is entitled to.
+    fn beyond_in_words(&self, request: &Request) -> String {
+        let has = self.rooms.taken(request.pool).0;
+        let own = self.first.ordinary.amount(request.pool);
+        let path = self.path(request.pool);
+        match has.first_lack(own) {
+            Some(kind) => {
+                let (has, own) = (kind.show(has.get(kind)), kind.show(own.get(kind)));
+                format!("nobody is stopped for it: {path} has {has} {kind} and is entitled to {own}")
+            }
+            None => format!("nobody is stopped for it: {path} has all that it is entitled to"),
+        }
+    }
+
+    /// Room for units that are granted: not what is lacking in sum, which is nothing, but hosts for all of it.
+    fn claim_on_hosts(&mut self, request: &Request, own: u64, name: &mut impl FnMut() -> ClaimId) -> Claimed {
+        let Some(slice) = request.slices.first() else {
+            return Claimed::NotNow;
+        };
+        if !self.may_claim_at(&slice.cluster) || !self.takes(&slice.cluster) {
+            return Claimed::NotNow;
+        }
+        let count = own.min(COUNT);
+        let before = self.losers.staying();
+        let lacking = Lacking {
+            cluster: &slice.cluster,
+            room: request.unit.shape.times(count),
+            reach: self.reach(request),
+            below: None,
+        };
+        let offered = self.losers.offer(request, lacking);
+        if offered.victims.is_empty() {
+            self.losers.restore(before);
+            return Claimed::NobodyLoses;
+        }
+        let draft = Draft {
+            cluster: slice.cluster.clone(),
+            count,
+            most: self.most(Some(offered.fewest), &offered),
+            victims: offered.victims,
+            quota: None,
+        };
+        Claimed::Made(vec![self.make(request, slice, draft, name)])
+    }
+}

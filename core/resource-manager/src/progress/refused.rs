@@ -1,0 +1,190 @@
+//! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
+
+use crate::admission::router::{GroupOf, Router};
+use crate::demand::request::{PoolRef, pool_of, request, terms_in, unit_of};
+use crate::demand::slices::Line;
+use crate::demand::{gangs, host_limits};
+use crate::facts::job::JobView;
+use crate::facts::slice::SliceKey;
+use crate::picture::Picture;
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::spec::{GroupSpec, JobSpec};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
+use echelon_core_pools::Rooms;
+
+/// Instances of a slice that could start and are not admitted, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) key: SliceKey,
+    pub(crate) reason: Reason,
+    pub(crate) count: u64,
+}
+
+/// The slices of a group that ask for more and get none of the rooms that a division has left.
+pub(crate) fn refused(
+    picture: &Picture,
+    rooms: &Rooms,
+    job: &JobView,
+    (spec, group): (&JobSpec, &GroupSpec),
+    lines: &[Line],
+) -> Vec<Refused> {
+    let all = lines;
+    let lines = all.iter().filter(|l| l.key.group == group.name);
+    let allocated = lines.clone().map(|l| l.allocated).fold(0u64, u64::saturating_add);
+    let room = u64::from(group.most_active()).saturating_sub(allocated);
+    // A gang is refused as a whole.
+    let unit = if spec.gang.is_some() {
+        gangs::unit(
+            &picture.host_pools,
+            spec,
+            &gangs::members(picture, job, spec, all),
+        )
+    } else {
+        unit_of(picture, group)
+    };
+    let refused = lines.flat_map(|line| {
+        let count = line.count.startable().saturating_sub(line.allocated);
+        let reason = || {
+            if let Some(barred) = barred(picture, &line.key) {
+                return Some(barred);
+            }
+            if room == 0 {
+                return Some(Reason::new(ReasonCode::MaxRunning));
+            }
+            match pool_of(picture, &spec.pool) {
+                PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
+                PoolRef::Known(pool) => {
+                    // What no host can ever hold is no demand of its pool: the entitlement of the pool is no reason.
+                    if let Some(never) = host_limits::refusal(picture, &line.key.cluster, spec, group) {
+                        return Some(never);
+                    }
+                    let terms = terms_in(picture, pool, spec, all);
+                    let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
+                    Some(of_gang(picture, job.decided.job, refusal))
+                }
+            }
+        };
+        // For so many of them room is being made.
+        let promised = picture.claims.open(job.decided.job, &line.key).min(count);
+        let claim = || Some(Reason::new(ReasonCode::PoolClaim).at(line.key.cluster.as_str()));
+        let told = [
+            (promised, (promised > 0).then(claim).flatten()),
+            (count - promised, (count > promised).then(reason).flatten()),
+        ];
+        told.into_iter().filter_map(|(count, reason)| {
+            Some(Refused {
+                key: line.key.clone(),
+                reason: reason?,
+                count,
+            })
+        })
+    });
+    refused.collect()
+}
+
+/// A gang for which room is kept says by when, one in whose pool nothing is certain to end says that.
+fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
+    let division = &picture.division;
+    let short = |reason: Reason| match &refusal.shortfall {
+        Some(short) => reason.short(**short),
+        None => reason,
+    };
+    if let Some(hold) = division.holds.all.iter().find(|h| h.turn.job == job) {
+        let at = format!("on {}, all of it by {} at the latest", hold.cluster, hold.until);
+        return short(Reason::new(ReasonCode::GangKept).at(at));
+    }
+    let of_pool = refusal.code == ReasonCode::PoolEntitlement && division.blocked.contains(&job);
+    match (&refusal.detail, of_pool) {
+        (Some(pool), true) => short(Reason::new(ReasonCode::GangBlocked).at(pool.as_ref())),
+        _ => refusal,
+    }
+}
+
+/// Why a slice gets no more whatever room there is.
+fn barred(picture: &Picture, key: &SliceKey) -> Option<Reason> {
+    let cluster = picture.clusters.get(&key.cluster)?;
+    if !cluster.takes_grants() {
+        return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));
+    }
+    if cluster.wish() != Wish::Active {
+        let reason = Reason::new(ReasonCode::ClusterCordoned);
+        return Some(reason.at(format!("{}: {}", key.cluster, cluster.wish().word())));
+    }
+    None
+}
+
+/// Instances of a group that are bound nowhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unbound<'a> {
+    pub(crate) of: GroupOf<'a>,
+    pub(crate) job: &'a JobView,
+    /// The lines of the whole job.
+    pub(crate) lines: &'a [Line],
+    /// How many instances of the group are about to begin and are not among the lines.
+    pub(crate) begins: u64,
+}
+
+/// Why instances that are bound nowhere stay so. Where that is for want of capacity, it is what one of their clusters says: the
+/// first with capacity, else the first that the job prefers.
+pub(crate) fn unbound_reason(
+    router: &Router<'_>,
+    rooms: &Rooms,
+    unbound: &Unbound<'_>,
+) -> (Reason, Option<ClusterId>) {
+    let Unbound {
+        of,
+        job,
+        lines,
+        begins,
+    } = *unbound;
+    let GroupOf { id, spec, group } = of;
+    let picture = router.picture();
+    if let Some(reason) = &picture.awaiting {
+        return (reason.clone(), None);
+    }
+    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        return (Reason::new(ReasonCode::PoolNotFound).at(&spec.pool), None);
+    };
+    let of_group = lines.iter().filter(|l| l.key.group == group.name);
+    let allocated = of_group.map(|l| l.allocated).fold(begins, u64::saturating_add);
+    if allocated >= u64::from(group.most_active()) {
+        return (Reason::new(ReasonCode::MaxRunning), None);
+    }
+    if let Some(reason) = router.refusal(id, spec, group) {
+        return (reason, None);
+    }
+    if let Some(never) = host_limits::fits_nowhere(picture, spec, group) {
+        return (never, None);
+    }
+    let request = if spec.gang.is_some() {
+        gangs::request(picture, (id, job), spec, lines)
+    } else {
+        request(picture, (id, job), (spec, group), lines)
+    };
+    let Some(request) = request else {
+        // A daemon's hosts are still to be counted; something of a gang is to leave first.
+        let moves = spec.gang.is_some() && !lines.is_empty();
+        let code = if moves {
+            ReasonCode::Moved
+        } else {
+            ReasonCode::Accepted
+        };
+        return (Reason::new(code), None);
+    };
+    let bound = request.slices.iter().map(|s| s.cluster.clone());
+    let places: Vec<ClusterId> = bound.chain(router.all_places(&request)).collect();
+    let side = request.terms.side;
+    let fits = |c: &&ClusterId| request.unit.shape.fits(rooms.cluster(c, side, request.unit));
+    let Some(place) = places.iter().find(fits).or_else(|| places.first()) else {
+        // Each cluster that could take it had no host for it a short while ago.
+        let reason = Reason::new(ReasonCode::HostResources);
+        return (
+            reason.at("no cluster found a host a short while ago; it is tried again"),
+            None,
+        );
+    };
+    match rooms.refusal(pool, request.terms, request.unit, place) {
+        Some(refusal) => (of_gang(picture, id, refusal), Some(place.clone())),
+        None => (Reason::new(ReasonCode::Accepted), None),
+    }
+}

@@ -1,0 +1,4 @@
+//! Answers that are computed on what is known and change nothing.
+
+pub(crate) mod figures;
+pub(crate) mod plan;
