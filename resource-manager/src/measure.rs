@@ -4,7 +4,7 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_resource_manager::{Picture, ResourceManager, Sampler, SumFaults};
+use echelon_core_resource_manager::{Broken, CycleReport, Facts, Picture, ResourceManager, Sampler, SumFaults};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
@@ -38,6 +38,8 @@ pub(crate) struct Measures {
     clusters: IntGaugeVec,
     claims: IntGauge,
     preempted: IntGauge,
+    decisions: IntCounterVec,
+    proofs: IntCounter,
     inconsistencies: IntCounter,
     sum_errors: IntCounterVec,
     sum_faults: SumFaults,
@@ -102,9 +104,18 @@ impl Measures {
                 "echelon_resource_manager_preempted_last_minute",
                 "Instances that shards preempted in the last minute, as this leader heard.",
             )?,
+            decisions: metrics.counters(
+                "echelon_resource_manager_decisions_total",
+                "What the stages of cycles have decided, by stage and kind of decision.",
+                &["stage", "decision"],
+            )?,
+            proofs: metrics.counter(
+                "echelon_resource_manager_division_proofs_total",
+                "Divisions of capacity among pools whose proof was checked, of those that cycles have decided by.",
+            )?,
             inconsistencies: metrics.counter(
                 "echelon_resource_manager_inconsistencies_total",
-                "Broken rules that a look at some jobs, and now and then at the division of pools, has found: a fault of this program.",
+                "Broken rules that a look at some jobs, or the proof of a division among pools, has found: a fault of this program.",
             )?,
             sum_errors: metrics.counters(
                 "echelon_resource_manager_sum_errors_total",
@@ -148,6 +159,9 @@ impl Measures {
             }
             changed
         });
+        if let Some(cycle) = driver.last_cycle() {
+            self.count(driver.picture(), cycle, now);
+        }
         if now < self.next_look {
             return;
         }
@@ -160,17 +174,17 @@ impl Measures {
             changed
         });
         let picture = driver.picture();
-        self.look_at_jobs(picture);
+        self.look_at_jobs(&picture.facts);
         if standing == RoleStanding::Leader {
-            self.sample(picture, now);
+            self.sample(picture, driver.last_cycle());
         }
-        self.claims.set(count(picture.claims.all.len()));
-        let taken = picture.claims.taken.iter();
+        self.claims.set(count(picture.preemption.all.len()));
+        let taken = picture.preemption.taken.iter();
         let lately = taken.filter(|(at, _)| now.since(*at) < Span::minutes(1));
         let taken: u64 = lately.map(|(_, n)| *n).sum();
         self.preempted.set(i64::try_from(taken).unwrap_or(i64::MAX));
         for contact in CONTACTS {
-            let heard = picture.clusters.values().filter(|c| c.contact() == contact);
+            let heard = picture.facts.clusters.values().filter(|c| c.contact() == contact);
             self.clusters
                 .with_label_values(&[contact.word()])
                 .set(count(heard.count()));
@@ -189,16 +203,36 @@ impl Measures {
         }
     }
 
-    fn sample(&mut self, picture: &Picture, now: Timestamp) {
-        for broken in self.sampler.look(picture, now) {
+    fn sample(&mut self, picture: &Picture, last: Option<&CycleReport>) {
+        let found = self.sampler.look(picture, last);
+        self.report(found);
+    }
+
+    fn report(&self, found: Vec<Broken>) {
+        for broken in found {
             self.inconsistencies.inc();
             tracing::error!(%broken, "a rule of the resource manager is broken: report this as a bug");
         }
     }
 
-    fn look_at_jobs(&self, picture: &Picture) {
+    /// What a cycle decided, and the proof of its division when one is due.
+    fn count(&mut self, picture: &Picture, cycle: &CycleReport, now: Timestamp) {
+        tracing::debug!(%cycle, "a cycle has decided something");
+        for (stage, decision, n) in cycle.counts() {
+            if n > 0 {
+                self.decisions.with_label_values(&[stage, decision]).inc_by(n);
+            }
+        }
+        let found = self.sampler.prove(picture, &cycle.division, now);
+        if let Some(found) = found {
+            self.proofs.inc();
+            self.report(found);
+        }
+    }
+
+    fn look_at_jobs(&self, facts: &Facts) {
         let (mut states, mut reasons, mut slices) = (BTreeMap::new(), BTreeMap::new(), 0);
-        for job in picture.jobs.values() {
+        for job in facts.jobs.values() {
             slices += job.durable.groups.values().map(Vec::len).sum::<usize>();
             let Some(progress) = &job.progress else {
                 continue;
@@ -210,7 +244,7 @@ impl Measures {
                 *known = known.saturating_add(n);
             }
         }
-        for ended in picture.ended.values() {
+        for ended in facts.ended.values() {
             *states.entry(ended.state.word()).or_default() += 1;
         }
         self.slices.set(count(slices));

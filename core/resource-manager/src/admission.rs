@@ -1,4 +1,5 @@
-//! Who may begin more, and where: capacity that is left, queues in their order, routing, and binding.
+//! Who may begin more, and where: capacity that is left, queues in their order, routing, and binding. Nothing is admitted while
+//! what is allocated and what is raised together exceed pool, entitlement, group or cluster.
 
 pub(crate) mod binding;
 pub(crate) mod candidates;
@@ -9,3 +10,171 @@ pub(crate) mod rounds;
 pub(crate) mod router;
 pub(crate) mod second_round;
 pub(crate) mod starvation;
+
+use crate::admission::candidates::Candidates;
+use crate::admission::capacity::rooms;
+use crate::admission::gang_holds::holds;
+use crate::admission::rounds::{Rounds, admissions};
+use crate::admission::router::Router;
+use crate::admission::second_round::Again;
+use crate::admission::starvation::{NOTED, note};
+use crate::demand::Demand;
+use crate::demand::ask::ask;
+use crate::division::Entitled;
+use crate::facts::Facts;
+use crate::facts::slice::SliceKey;
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Admission, Hold, Holds, Kept, Line, Request, Rooms, Turn, keep_all};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the last admission left.
+#[derive(Debug, Clone, Default)]
+pub struct LastAdmission {
+    /// The capacity that it left: why something waits follows from it.
+    pub rooms: Rooms,
+    /// The clusters as it saw them.
+    pub(crate) candidates: Arc<Candidates>,
+    /// When it was noted last of some pools what waits for a cluster.
+    noted: Timestamp,
+    /// When capacity was kept last for gangs.
+    held: Timestamp,
+    /// What the second round went by and gave; `None` when there was none.
+    pub(crate) second_round: Option<Again>,
+    /// Capacity that is kept together for gangs.
+    pub(crate) holds: Holds,
+    /// What of `rooms` they keep.
+    pub(crate) kept: Vec<(Hold, Kept)>,
+    /// Gangs for which nothing is certain to become free.
+    pub(crate) blocked: BTreeSet<JobId>,
+    /// Pools of which something was starved when it was noted last.
+    pub(crate) starved_pools: BTreeSet<PoolIdx>,
+}
+
+/// Capacity that is kept for one request: nothing else is admitted into it.
+#[derive(Debug, Clone)]
+pub(crate) struct Withheld {
+    pub(crate) request: Request,
+    /// Where.
+    pub(crate) cluster: ClusterId,
+    /// For how many units of each generation.
+    pub(crate) units: Vec<(Generation, u64)>,
+}
+
+/// All capacity that preemption keeps.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Withholdings {
+    pub(crate) capacity: Vec<Withheld>,
+    /// Jobs for which capacity is being made.
+    pub(crate) requesting: BTreeSet<JobId>,
+}
+
+/// When an admission is made, and how long what waits for a cluster is believed to find one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    pub(crate) patience: Span,
+}
+
+/// Indexes of a group that were bound without a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundAhead {
+    /// The job.
+    pub job: JobId,
+    /// Its group.
+    pub group: GroupName,
+    /// Where.
+    pub cluster: ClusterId,
+    /// How many.
+    pub count: u64,
+}
+
+/// A grant as it was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// The job.
+    pub job: JobId,
+    /// Its slice.
+    pub slice: SliceKey,
+    /// The grant's number.
+    pub number: u64,
+    /// How many instances may be active.
+    pub active: u64,
+}
+
+/// What this cycle's admission decided.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AdmissionReport {
+    /// What may begin, in the order in which it was admitted.
+    pub admitted: Vec<Admission>,
+    /// How many more instances each slice may begin, those included that were bound for it.
+    pub bound: BTreeMap<(JobId, SliceKey), u64>,
+    /// Indexes that were bound ahead.
+    pub bound_ahead: Vec<BoundAhead>,
+    /// Grants that change.
+    pub granted: Vec<Granted>,
+    /// Grants that may not change yet: their shard does not obey this leader, or what is to leave is not stored.
+    pub deferred: u64,
+    /// Jobs that were admitted, and whether they counted among those of their pool before.
+    pub raised: BTreeMap<JobId, bool>,
+    /// Jobs whose assignment or grants have changed.
+    pub changed: BTreeSet<JobId>,
+    /// Whether capacity was divided a second time.
+    pub second_round: bool,
+    /// Whether starvation and kept capacity were looked at, which is once a second.
+    pub is_full: bool,
+}
+
+/// Decides what may begin.
+pub(crate) fn admit(
+    facts: &Facts,
+    demand: &mut Demand,
+    first: &Entitled,
+    withheld: &Withholdings,
+    last: &mut LastAdmission,
+    at: Moment,
+) -> AdmissionReport {
+    let Moment { now, patience } = at;
+    let mut rooms = rooms(facts, &demand.ledger, first);
+    rooms.close(demand.closed_clusters(now));
+    last.holds.now = now;
+    let candidates = Arc::new(Candidates::new(facts, &demand.ledger));
+    let router = Router::of(facts, &demand.ledger, &candidates);
+    let rounds = Rounds {
+        facts,
+        ledger: &demand.ledger,
+        holds: &last.holds,
+        withheld: &withheld.capacity,
+        first,
+    };
+    let asked = |turn: &Turn| ask(facts, candidates.limits(), turn);
+    let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
+    let (admitted, second_round) = admissions(rounds, &mut rooms, (asked, &router), hopeful);
+    last.second_round = second_round;
+    let noted = (last.noted, now);
+    let queue = demand.ledger.queue_mut();
+    note(queue, &rooms, first, noted, &mut last.starved_pools);
+    last.noted = now;
+    let is_full = now.since(last.held) >= NOTED;
+    if is_full {
+        last.held = now;
+        let router = Router::of(facts, &demand.ledger, &candidates);
+        let held = holds(&router, first, &rooms, &withheld.requesting);
+        last.holds.all = held.holds;
+        last.blocked = held.blocked;
+    }
+    let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
+    last.kept = keep_all(&last.holds, &mut rooms, has_begun);
+    last.rooms = rooms;
+    last.candidates = candidates;
+    let counted = |a: &Admission| (a.job, demand.ledger.counts(a.job));
+    AdmissionReport {
+        raised: admitted.iter().map(counted).collect(),
+        second_round: last.second_round.is_some(),
+        is_full,
+        admitted,
+        ..AdmissionReport::default()
+    }
+}

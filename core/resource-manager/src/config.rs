@@ -3,6 +3,9 @@
 use echelon_core_model::Span;
 use echelon_core_model::store::REQUEST_IDS_KEPT;
 
+/// A cycle runs at least this often, for what only time changes.
+pub(crate) const FULL_CYCLE: Span = Span::seconds(1);
+
 /// What the shell chooses. There is no `Default`: holder and seed must be its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {

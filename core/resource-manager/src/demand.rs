@@ -7,8 +7,134 @@ pub(crate) mod daemons;
 pub(crate) mod entry;
 pub(crate) mod found;
 pub(crate) mod gangs;
+pub(crate) mod goals;
 pub(crate) mod host_limits;
 pub(crate) mod ledger;
 pub(crate) mod pool_demand;
 pub(crate) mod request;
 pub(crate) mod slices;
+
+use crate::demand::host_limits::HostLimits;
+use crate::demand::ledger::Ledger;
+use crate::demand::pool_demand::{Wanted, demands_within, wanted};
+use crate::facts::Facts;
+use echelon_core_model::class::ClassDigest;
+use echelon_core_model::{JobId, Span, Timestamp, Version};
+use echelon_core_pools::ClusterIdx;
+use echelon_core_pools::hierarchy::PoolIdx;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How often the classes that have come to wait are looked at.
+const LOOKED_AT: Span = Span::seconds(1);
+
+/// Classes that wait, each with a cluster of which no host can ever take it.
+pub(crate) type Closed = Arc<BTreeSet<(ClassDigest, ClusterIdx)>>;
+
+/// What jobs come to, kept from cycle to cycle.
+#[derive(Debug, Clone, Default)]
+pub struct Demand {
+    /// Sums and queues.
+    pub ledger: Ledger,
+    /// What hosts could hold when the demand of pools was counted last.
+    limits: HostLimits,
+    /// What pools asked for then.
+    wanted: BTreeMap<PoolIdx, Wanted>,
+    /// The version of the pool tree that it is about.
+    tree: Option<Version>,
+    /// Pools whose jobs have changed since.
+    touched: BTreeSet<PoolIdx>,
+    /// Clusters that some classes cannot use, and when that was looked at last.
+    closed: (Timestamp, Closed),
+}
+
+/// Which pools may ask for another amount than in the cycle before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PoolChange {
+    /// The pool tree is another one.
+    Tree,
+    /// These.
+    Pools(BTreeSet<PoolIdx>),
+}
+
+impl Default for PoolChange {
+    fn default() -> Self {
+        Self::Pools(BTreeSet::new())
+    }
+}
+
+/// What this cycle found of demand.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DemandReport {
+    /// Daemons of which the number of hosts has changed.
+    pub recounted: BTreeSet<JobId>,
+    /// Jobs whose assignment follows a changed goal, spec or release.
+    pub settled: BTreeSet<JobId>,
+    /// Jobs whose grants may follow from what has changed.
+    pub changed: BTreeSet<JobId>,
+    /// Pools whose demand may have changed.
+    pub pools: PoolChange,
+}
+
+/// Brings sums and queues up to date with the jobs that have changed. Returns which.
+pub(crate) fn refresh(facts: &mut Facts, demand: &mut Demand) -> BTreeSet<JobId> {
+    facts.settle_homes();
+    let changed = facts.take_changed();
+    let changes = demand.ledger.refresh(facts, changed);
+    demand.touched.extend(changes.pools);
+    changes.jobs
+}
+
+impl Demand {
+    /// What a pool asks for, as far as it may have it and hosts can hold it.
+    pub(crate) const fn wanted(&self) -> &BTreeMap<PoolIdx, Wanted> {
+        &self.wanted
+    }
+
+    /// Counts the demand of the pools whose jobs have changed.
+    pub(crate) fn count_pools(&mut self, facts: &Facts) -> PoolChange {
+        let mut touched = std::mem::take(&mut self.touched);
+        let limits = HostLimits::of(facts, &self.ledger);
+        let are_others = limits != self.limits;
+        if are_others {
+            // Looked at again at once.
+            self.closed.0 = Timestamp(0);
+        }
+        self.limits = limits;
+        let tree = facts.pools.version;
+        if self.tree != Some(tree) {
+            self.tree = Some(tree);
+            self.wanted = demands_within(&self.limits, facts, &self.ledger);
+            return PoolChange::Tree;
+        }
+        touched.extend(self.ledger.choosy());
+        if are_others {
+            touched.extend(self.ledger.known().map(|(pool, _)| pool));
+        }
+        for pool in &touched {
+            let of = self.ledger.of_known(*pool);
+            match of.map(|of| wanted(&self.limits, facts, &self.ledger, *pool, of)) {
+                Some(now) => self.wanted.insert(*pool, now),
+                None => self.wanted.remove(pool),
+            };
+        }
+        PoolChange::Pools(touched)
+    }
+
+    /// The clusters of which no host can take a class that waits, as of the last admission.
+    pub(crate) const fn closed(&self) -> &Closed {
+        &self.closed.1
+    }
+
+    /// The same, looked at when hosts change, and once a second for the classes that have come to wait.
+    pub(crate) fn closed_clusters(&mut self, now: Timestamp) -> &Closed {
+        let (at, closed) = &mut self.closed;
+        if now.since(*at) >= LOOKED_AT {
+            let basis = self.ledger.basis();
+            *closed = Arc::new(self.limits.closed(&self.ledger, |id| basis.index(id)));
+            *at = now;
+        }
+        closed
+    }
+}

@@ -3,6 +3,7 @@
 pub(crate) mod dependencies;
 pub(crate) mod dependents;
 pub(crate) mod ends;
+pub(crate) mod head_change;
 pub(crate) mod head_changes;
 pub(crate) mod outcome;
 pub(crate) mod pool_removal;
@@ -12,5 +13,6 @@ pub(crate) mod rollouts;
 pub(crate) mod rules;
 pub(crate) mod scheduled_creations;
 pub(crate) mod schedules;
+pub(crate) mod templates;
 pub(crate) mod timer_queue;
 pub(crate) mod tombstones;

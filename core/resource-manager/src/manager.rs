@@ -3,11 +3,13 @@
 
 use crate::checks::sum_audit::SumFaults;
 use crate::config::Config;
+use crate::cycle::CycleReport;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::reports;
+use crate::facts::reports::HeardClaims;
 use crate::leadership::resume::Resume;
 use crate::leadership::tenure::Tenure;
 use crate::lifecycle::dependents::Awaited;
@@ -20,12 +22,12 @@ use crate::picture::Picture;
 use crate::queries::{figures, plan};
 use crate::storage::filing::Filing;
 use crate::storage::operations::Ops;
+use crate::turns::AllTurns;
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::directive::{Directive, Order};
 use echelon_core_model::store::{Evidence, Op, Stamp, TroubleKind, Write};
 use echelon_core_model::{ClusterId, Epoch, JobId, PoolId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// Where a resource manager is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct ResourceManager {
     pub(crate) frozen: String,
     pub(crate) ops: Ops,
     pub(crate) picture: Picture,
+    /// What the cycle of the last step did, if it had one.
+    pub(crate) last_cycle: Option<Box<CycleReport>>,
     pub(crate) timers: Timers,
     /// What storage last failed with, and when, unless it has answered since.
     pub(crate) trouble: Option<(Timestamp, TroubleKind)>,
@@ -129,45 +133,6 @@ pub struct ResourceManager {
     pub(crate) sum_faults: SumFaults,
 }
 
-/// Whose turn it was, of those that are looked at some at a time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AllTurns {
-    /// Of all live jobs.
-    pub(crate) all: Turns,
-    /// Of those of which something may leave.
-    pub(crate) restless: Turns,
-    /// Of those whose progress may have to be written.
-    pub(crate) unwritten: Turns,
-}
-
-/// The last one whose turn it was.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Turns(pub(crate) JobId);
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self(JobId(0))
-    }
-}
-
-impl Turns {
-    /// Most whose turn it is at once.
-    const AT_ONCE: usize = 200;
-
-    /// The next ones of a set; after the last the first again.
-    pub(crate) fn next(&mut self, of: &BTreeSet<JobId>) -> Vec<JobId> {
-        self.next_of(of, Self::AT_ONCE)
-    }
-
-    /// The next ones of a set, at most so many; after the last the first again.
-    pub(crate) fn next_of(&mut self, of: &BTreeSet<JobId>, most: usize) -> Vec<JobId> {
-        let after = of.range((Excluded(self.0), Unbounded));
-        let next: Vec<JobId> = after.chain(of.range(..=self.0)).take(most).copied().collect();
-        self.0 = next.last().copied().unwrap_or(self.0);
-        next
-    }
-}
-
 /// Numbers that never repeat within an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Numbers {
@@ -178,6 +143,13 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
+    /// The next grant's number. It carries the epoch, so that a shard's report about an older leader's grant is never taken for
+    /// one about ours.
+    pub(crate) const fn grant(&mut self, epoch: Epoch) -> u64 {
+        self.grant += 1;
+        epoch.0 << 40 | self.grant
+    }
+
     /// The next claim's name.
     pub(crate) const fn claim(&mut self, epoch: Epoch) -> ClaimId {
         self.claim += 1;
@@ -204,6 +176,7 @@ impl ResourceManager {
             resume: Resume::default(),
             frozen: String::new(),
             picture: Picture::default(),
+            last_cycle: None,
             timers: Timers::default(),
             trouble: None,
             dirty: BTreeSet::new(),
@@ -241,6 +214,12 @@ impl ResourceManager {
         &self.picture
     }
 
+    /// What each stage of the last step's cycle did; `None`: the step had none.
+    #[must_use]
+    pub fn last_cycle(&self) -> Option<&CycleReport> {
+        self.last_cycle.as_deref()
+    }
+
     /// Its epoch, while it leads and has read everything.
     #[must_use]
     pub fn leading(&self) -> Option<Epoch> {
@@ -270,7 +249,7 @@ impl ResourceManager {
 
     /// Takes one event in and does all that follows from it and from the time.
     pub(crate) fn act_on(&mut self, event: Event, now: Timestamp, out: &mut Vec<Effect>) {
-        self.picture.raised.clear();
+        self.last_cycle = None;
         match event {
             Event::Suspended => return self.suspend(),
             Event::Elected { published } => self.elected(published, now, out),
@@ -294,21 +273,23 @@ impl ResourceManager {
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {
                 if !self.is_quarantined(&cluster, now) {
-                    reports::opened(&mut self.picture, &cluster, link, now);
+                    reports::opened(&mut self.picture.facts, &cluster, link, now);
+                    // What it holds for requests it will say.
+                    self.picture.preemption.forget(&cluster);
                     self.greet(&cluster, out);
                     self.ask(&cluster, now, out);
                     self.tell_control(&cluster, out);
                     self.due = true;
-                    self.dirty.extend(self.picture.live().map(|(id, _)| id));
+                    self.dirty.extend(self.picture.facts.live().map(|(id, _)| id));
                 }
             }
             Event::ShardClosed { link } => {
-                reports::closed(&mut self.picture, link);
+                reports::closed(&mut self.picture.facts, link);
                 self.due = true;
             }
             Event::Report(link, report) => self.heard(link, report, now, out),
             Event::Unreadable { link, why } => {
-                if let Some(cluster) = reports::cluster_of(&self.picture, link) {
+                if let Some(cluster) = reports::cluster_of(&self.picture.facts, link) {
                     self.quarantine(&cluster, why, now, out);
                 }
             }
@@ -333,15 +314,20 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let cluster = report.cluster.clone();
-        if let Some(of) = reports::false_name(&self.picture, link, &report) {
+        if let Some(of) = reports::false_name(&self.picture.facts, link, &report) {
             let why = format!("it reports as the shard of cluster {cluster}");
             self.quarantine(&of, why, now, out);
             return;
         }
         let known = self.is_heard(&cluster);
-        let Some(heard) = reports::heard(&mut self.picture, link, report, now) else {
+        let Some(mut heard) = reports::heard(&mut self.picture.facts, link, report, now) else {
             return;
         };
+        let claims = heard.claims.take();
+        let has_claims = claims.is_some();
+        if let Some(HeardClaims { told, full }) = claims {
+            self.picture.preemption.heard(&cluster, told, full, now);
+        }
         if !known && self.is_heard(&cluster) {
             self.write_held_by(&cluster);
         }
@@ -352,10 +338,13 @@ impl ResourceManager {
         if heard.ask {
             self.ask(&cluster, now, out);
         }
-        reports::note_obeyed(&mut self.picture, &cluster, &heard.jobs);
+        reports::note_obeyed(&mut self.picture.facts, &cluster, &heard.jobs);
         self.picture.revision += u64::from(heard.capacity);
-        heard.jobs.iter().for_each(|id| self.picture.jobs.touch(*id));
-        self.due |= heard.capacity || heard.claims || !heard.jobs.is_empty();
+        heard
+            .jobs
+            .iter()
+            .for_each(|id| self.picture.facts.jobs.touch(*id));
+        self.due |= heard.capacity || has_claims || !heard.jobs.is_empty();
         self.note_archived(&cluster, &heard.archived);
         if heard.found && self.phase == Phase::Leading {
             self.settle_resume(now, out);
@@ -366,14 +355,14 @@ impl ResourceManager {
     }
 
     fn is_heard(&self, cluster: &ClusterId) -> bool {
-        let view = self.picture.clusters.get(cluster);
+        let view = self.picture.facts.clusters.get(cluster);
         view.is_some_and(ClusterView::is_heard)
     }
 
     /// What a cluster has, or that it is silent, is known now: rows of jobs with a part there are looked at that stood until then.
     pub(crate) fn write_held_by(&mut self, cluster: &ClusterId) {
         let held = |job: &JobView| job.durable.holders.contains_key(cluster);
-        let jobs = self.picture.jobs.iter().filter(|(_, job)| held(job));
+        let jobs = self.picture.facts.jobs.iter().filter(|(_, job)| held(job));
         self.unwritten.extend(jobs.map(|(id, _)| *id));
         self.due = true;
     }
@@ -384,7 +373,7 @@ impl ResourceManager {
         if !matches!(self.phase, Phase::Recovering | Phase::Leading) {
             return;
         }
-        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+        if let Some(view) = self.picture.facts.clusters.get_mut(cluster) {
             view.asked_at = Some(now);
         }
         self.send(cluster, Order::Report, out);
@@ -392,7 +381,7 @@ impl ResourceManager {
 
     /// Sends an order, if there is a stream.
     pub(crate) fn send(&mut self, cluster: &ClusterId, order: Order, out: &mut Vec<Effect>) {
-        let Some(link) = self.picture.clusters.get(cluster).and_then(|c| c.link) else {
+        let Some(link) = self.picture.facts.clusters.get(cluster).and_then(|c| c.link) else {
             return;
         };
         self.numbers.directive += 1;
@@ -413,11 +402,9 @@ impl ResourceManager {
         }
     }
 
-    /// The next grant's number. It carries the epoch, so that a shard's word about an older leader's grant is never taken for one
-    /// about ours.
+    /// The next grant's number.
     pub(crate) const fn grant_number(&mut self) -> u64 {
-        self.numbers.grant += 1;
-        self.epoch.0 << 40 | self.numbers.grant
+        self.numbers.grant(self.epoch)
     }
 
     pub(crate) fn step_down(&mut self, why: String, out: &mut Vec<Effect>) {
@@ -436,6 +423,7 @@ impl ResourceManager {
             revision: self.picture.revision + 1,
             ..Picture::default()
         };
+        self.last_cycle = None;
         self.sum_faults.begin_anew();
         self.dirty.clear();
         self.regrant.clear();

@@ -1,230 +1,32 @@
-//! What the resource manager knows: clusters with what their shards said, pools, jobs with their assignments and grants.
-//! All of it can be rebuilt from storage and full reports. No decisions here, only look-ups that several of them need.
+//! What a leader knows and has decided: the facts, and what each stage keeps for the next cycle.
 
-use crate::demand::ledger::Ledger;
+use crate::admission::LastAdmission;
+use crate::admission::router::Router;
+use crate::demand::Demand;
 use crate::division::Division;
-use crate::facts::capacity::lent_kinds;
-use crate::facts::cluster::ClusterView;
-use crate::facts::ended::EndedJob;
-use crate::facts::host_pools::HostPools;
-use crate::facts::job::JobView;
-use crate::facts::jobs::Jobs;
-use crate::facts::known::{KnownHead, Specs};
-use crate::facts::slice::{SliceCount, SliceKey};
+use crate::facts::Facts;
 use crate::preemption::claims::Claims;
-use echelon_core_model::assignment::AssignedRange;
-use echelon_core_model::control::Control;
-use echelon_core_model::directive::SliceReport;
-use echelon_core_model::pause::Pause;
-use echelon_core_model::pool::{Pool, PoolTree};
-use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, PoolId, Reason, Resources, Version};
-use echelon_core_pools::Hierarchy;
-use echelon_core_pools::tree::of_lent_room;
-use echelon_core_routing::Homes;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-/// Everything known.
+/// Everything that is known and decided.
 #[derive(Debug, Clone, Default)]
 pub struct Picture {
-    /// Clusters that were added or heard.
-    pub clusters: BTreeMap<ClusterId, ClusterView>,
-    /// The switches.
-    pub control: Control,
-    /// The pool tree.
-    pub pools: PoolTree,
-    /// The version of the tree that was the last to change what the sums of jobs depend on: which pools there
-    /// are, and where, and how each counts its jobs.
-    pub structure: Version,
-    /// The same in the order of entitlement.
-    pub hierarchy: Arc<Hierarchy>,
-    /// The same by shares alone, for what hosts lend.
-    pub by_shares: Arc<Hierarchy>,
-    /// All jobs that have not ended, or whose end is not stored yet; a deleted one until only its tombstone is left.
-    pub jobs: Jobs,
-    /// What is kept of those that have.
-    pub ended: BTreeMap<JobId, EndedJob>,
-    /// Their specs.
-    pub specs: Specs,
-    /// The time between the leader before and this one.
-    pub pause: Pause,
-    /// The ring of all clusters.
-    pub homes: Arc<Homes>,
-    /// Host pools beside `default`, as the ledger knows them.
-    pub host_pools: HostPools,
+    /// What storage holds and shards have reported.
+    pub facts: Facts,
     /// What jobs come to.
-    pub ledger: Ledger,
-    /// How room was divided last.
+    pub demand: Demand,
+    /// What the next division goes on from.
     pub division: Division,
-    /// Room that is being made.
-    pub claims: Claims,
-    /// Jobs whose grants the last step raised, and whether they counted among those of their pool before.
-    pub raised: BTreeMap<JobId, bool>,
-    /// Why no cluster is chosen for anything; `None`: clusters are chosen.
-    pub awaiting: Option<Reason>,
+    /// What the last admission left.
+    pub admission: LastAdmission,
+    /// Capacity that is being made.
+    pub preemption: Claims,
     /// Counts what a checker would have to look at again.
     pub revision: u64,
 }
 
-/// Whether sums of jobs are the same under two trees: no pool comes, goes or moves, and each counts its jobs
-/// as before.
-fn counts_alike(before: &PoolTree, after: &PoolTree) -> bool {
-    let counts = |p: &Pool| (p.fair_users, p.max_jobs < u64::MAX);
-    let alike = |(a, b): (&Pool, &Pool)| a.id == b.id && a.path == b.path && counts(a) == counts(b);
-    before.pools.len() == after.pools.len() && before.pools.values().zip(after.pools.values()).all(alike)
-}
-
-/// The pools that are in one of two trees alone, or at another path.
-fn moved_pools(before: &PoolTree, after: &PoolTree) -> BTreeSet<PoolId> {
-    let other = |than: &PoolTree, pool: &Pool| than.pools.get(&pool.path).is_none_or(|p| p.id != pool.id);
-    let gone = before.pools.values().filter(|p| other(after, p));
-    let new = after.pools.values().filter(|p| other(before, p));
-    gone.chain(new).map(|p| p.id.clone()).collect()
-}
-
 impl Picture {
-    /// What the shard of a cluster said of a slice.
-    #[must_use]
-    pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {
-        let reports = &self.clusters.get(&key.cluster)?.reports;
-        reports
-            .get(&(job, key.group.clone(), key.generation))
-            .map(AsRef::as_ref)
-    }
-
-    /// A slice in numbers.
-    #[must_use]
-    pub fn count(&self, job: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> SliceCount {
-        let mut out = SliceCount::default();
-        for r in ranges {
-            out.assigned += r.range.count();
-            match r.releasing.as_ref().map(|m| m.count) {
-                Some(None) => out.leaving += r.range.count(),
-                Some(Some(n)) => out.leaving_waiting += n,
-                None => {}
-            }
-        }
-        if let Some(report) = self.report(job, key) {
-            out.reported = true;
-            out.ended = report.succeeded + report.failed + report.stopped;
-            out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
-            out.active = report.active;
-            out.preempting = report.preempting;
-        }
-        out
-    }
-
-    /// What counts against pools and limits for a slice: max(granted, active) once its shard obeys this leader; before, all
-    /// that an older leader's grants may have allowed.
-    #[must_use]
-    pub fn allocated(&self, job: &JobView, id: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> u64 {
-        let count = self.count(id, key, ranges);
-        let line = job.grants.get(key);
-        let settled = self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
-        match line {
-            Some(line) if !line.is_new() => line.allocated(count.active),
-            _ if settled => count.active,
-            _ => {
-                let most = job.spec.as_ref().and_then(|s| s.group(&key.group));
-                count
-                    .unended()
-                    .min(most.map_or(u64::MAX, |g| u64::from(g.most_active())))
-            }
-        }
-    }
-
-    /// Notes a grant, by number and amount, before it is sent.
-    pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, (number, active): (u64, u64)) {
-        let told = self.report(id, key).map(|r| (r.preempted, r.added));
-        let (preempted, added) = told.unwrap_or_default();
-        if let Some(job) = self.jobs.get_mut(&id) {
-            let line = job.grants.get_or_default(key.clone());
-            // What was taken before the first grant is left out of it, and what was added is part of it.
-            if line.is_new() {
-                line.count(preempted);
-                line.include(added);
-            }
-            line.send(number, active);
-        }
-    }
-
-    /// A group's spec with its job's.
-    #[must_use]
-    pub fn group<'a>(&'a self, job: JobId, group: &GroupName) -> Option<(&'a JobSpec, &'a GroupSpec)> {
-        let spec = self.jobs.get(&job)?.spec.as_deref()?;
-        Some((spec, spec.group(group)?))
-    }
-
-    /// Makes the ring of clusters anew when there are others.
-    pub(crate) fn settle_homes(&mut self) {
-        if !self.clusters.keys().eq(self.homes.clusters()) {
-            self.homes = Arc::new(Homes::new(self.clusters.keys()));
-        }
-    }
-
-    /// Takes a tree in. Jobs are looked at only where pools are at other paths than before, and of them only
-    /// those of these pools.
-    pub fn set_pools(&mut self, tree: PoolTree) {
-        self.revision += 1;
-        if !counts_alike(&self.pools, &tree) {
-            self.structure = tree.version;
-        }
-        let moved = moved_pools(&self.pools, &tree);
-        self.hierarchy = Arc::new(Hierarchy::new(&tree));
-        self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
-        self.pools = tree;
-        if moved.is_empty() {
-            return;
-        }
-        let of_moved = |job: &JobView| {
-            let id = job.head.as_ref().and_then(|head| head.pool_id.as_ref());
-            id.is_some_and(|id| moved.contains(id))
-        };
-        let jobs = self.jobs.iter().filter(|(_, job)| of_moved(job));
-        let jobs: Vec<JobId> = jobs.map(|(id, _)| *id).collect();
-        jobs.into_iter().for_each(|id| self.settle_pool(id));
-    }
-
-    /// Where a job's pool is: where the pool of that id is now, and, for a head without an id or a pool that is gone, at the path that
-    /// the head names.
-    #[must_use]
-    pub fn path_of<'a>(&'a self, head: &'a KnownHead) -> &'a str {
-        let known = head.pool_id.as_ref().and_then(|id| self.hierarchy.path_of(id));
-        known.unwrap_or(&head.pool)
-    }
-
-    fn has_moved(&self, job: &JobView) -> bool {
-        let pair = job.head.as_ref().zip(job.spec.as_ref());
-        pair.is_some_and(|(head, spec)| !head.void && self.path_of(head) != spec.pool)
-    }
-
-    /// A job's spec names its pool's path of now: whoever reads it need not ask where the pool is.
-    pub(crate) fn settle_pool(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id).filter(|job| self.has_moved(job)) else {
-            return;
-        };
-        let path = job.head.as_ref().map(|head| self.path_of(head).to_owned());
-        let spec = job.spec.as_deref().cloned();
-        if let (Some(path), Some(spec)) = (path, spec) {
-            let spec = self.specs.share(JobSpec { pool: path, ..spec });
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.spec = Some(spec);
-            }
-        }
-    }
-
-    /// 1 of each kind that clusters lend to new work.
-    #[must_use]
-    pub fn lent_kinds(&self) -> Resources {
-        lent_kinds(self)
-    }
-
-    /// Jobs for which something is still to be done.
-    pub fn live(&self) -> impl Iterator<Item = (JobId, &JobView)> {
-        self.jobs
-            .iter()
-            .filter(|(_, j)| j.is_live())
-            .map(|(id, j)| (*id, j))
+    /// Routing over the clusters as the last admission saw them.
+    pub(crate) fn router(&self) -> Router<'_> {
+        Router::of(&self.facts, &self.demand.ledger, &self.admission.candidates)
     }
 }

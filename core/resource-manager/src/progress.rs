@@ -4,46 +4,48 @@
 pub(crate) mod refused;
 pub(crate) mod waiting;
 
+use crate::facts::Facts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::lifecycle::outcome::{awaited, outcome};
 use crate::lifecycle::{restarts, rollouts};
-use crate::orders::kill_switch::withheld;
 use crate::picture::Picture;
+use crate::progress::waiting::withheld;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::{Few, GroupName, JobId, RunState, Timestamp};
 
 /// Clusters that hold a part of a job and have not told this leader what they have of it.
-fn unheard<'a>(picture: &'a Picture, job: &'a JobView) -> impl Iterator<Item = Option<&'a ClusterView>> {
-    let views = job.durable.holders.keys().map(|c| picture.clusters.get(c));
+fn unheard<'a>(facts: &'a Facts, job: &'a JobView) -> impl Iterator<Item = Option<&'a ClusterView>> {
+    let views = job.durable.holders.keys().map(|c| facts.clusters.get(c));
     views.filter(|view| view.is_none_or(|v| !v.is_heard()))
 }
 
 /// Whether a job's stored row stands for now: an earlier leader has written it, and a holder was not heard by this one. A holder is
 /// awaited until it counts as out of reach.
 #[must_use]
-pub fn row_stands(picture: &Picture, job: &JobView) -> bool {
+pub fn row_stands(facts: &Facts, job: &JobView) -> bool {
     let is_awaited = |view: Option<&ClusterView>| {
         let contact = view.map_or(Contact::Joining, ClusterView::contact);
         contact != Contact::Unreachable
     };
     let is_theirs = job.progress.is_some() && job.written_at == Timestamp(0);
-    is_theirs && unheard(picture, job).any(is_awaited)
+    is_theirs && unheard(facts, job).any(is_awaited)
 }
 
 /// The progress row as it should be now.
 #[must_use]
 pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<Progress> {
     let head = job.head.as_ref()?;
-    let groups = counts(picture, id, job);
+    let groups = counts(&picture.facts, id, job);
     let confirmed = job.confirmed == Some(head.version) && job.next_head.is_none();
-    let end = outcome(picture, id, job).filter(|_| confirmed);
+    let end = outcome(&picture.facts, id, job).filter(|_| confirmed);
     let live: u64 = groups.values().map(Counts::live).sum();
     // What a silent holder has of it was begun, if anything was.
     let stands = job.progress.as_deref().map(|p| p.state) == Some(JobState::Running);
-    let begun = has_begun(picture, id, job) || (stands && unheard(picture, job).next().is_some());
+    let begun =
+        has_begun(&picture.facts, id, job) || (stands && unheard(&picture.facts, job).next().is_some());
     let state = match (&end, head.goal.desired) {
         (Some((state, _)), _) => *state,
         (None, Desired::Stopped | Desired::Deleted) => JobState::Stopping,
@@ -51,7 +53,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) => JobState::Waiting,
     };
     let before = job.progress.as_deref();
-    let entered = entered_at(picture, id, job, state, now);
+    let entered = entered_at(&picture.facts, id, job, state, now);
     let kept = before.and_then(|p| p.keep_until);
     let keep = job
         .spec
@@ -71,27 +73,27 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         waiting: if head.goal.desired == Desired::Running {
             waiting::waiting(picture, id, job, now)
         } else {
-            withheld(picture, id, job)
+            withheld(&picture.facts, id, job)
         },
-        awaited: awaited(picture, id, job),
+        awaited: awaited(&picture.facts, id, job),
         created_at: before.map_or_else(|| id.created_at().min(now), |p| p.created_at),
-        starved: picture.claims.starved.since(id),
-        rollout: rollouts::progress(picture, id, job, now),
-        restart: restarts::progress(picture, id, job, now),
+        starved: picture.preemption.starved.since(id),
+        rollout: rollouts::progress(&picture.facts, id, job, now),
+        restart: restarts::progress(&picture.facts, id, job, now),
         released: job.release.at(),
         keep_until: kept.or(keep.map(|span| now.plus(span))),
-        crash_looping: crash_looping(picture, id, job),
+        crash_looping: crash_looping(&picture.facts, id, job),
     })
 }
 
 /// When a job came into a state: by what shards and the head say, so that a leader that was away then does not
 /// date it by its own return.
-fn entered_at(picture: &Picture, id: JobId, job: &JobView, state: JobState, now: Timestamp) -> Timestamp {
+fn entered_at(facts: &Facts, id: JobId, job: &JobView, state: JobState, now: Timestamp) -> Timestamp {
     let before = job.progress.as_deref();
     let asked = job.head.as_ref().map(|h| (h.goal.desired, h.updated_at));
     let asked = asked.and_then(|(desired, at)| (desired != Desired::Running).then_some(at));
     let slices = job.slices();
-    let reports = slices.keys().filter_map(|key| picture.report(id, key));
+    let reports = slices.keys().filter_map(|key| facts.report(id, key));
     let at = match state {
         JobState::Waiting => before.is_none().then(|| id.created_at()),
         JobState::Running if before.is_none_or(|p| p.state == JobState::Waiting) => {
@@ -109,25 +111,25 @@ fn entered_at(picture: &Picture, id: JobId, job: &JobView, state: JobState, now:
 }
 
 /// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.
-fn crash_looping(picture: &Picture, id: JobId, job: &JobView) -> u64 {
+fn crash_looping(facts: &Facts, id: JobId, job: &JobView) -> u64 {
     if job.desired() != Desired::Running {
         return 0;
     }
     let groups = job.groups();
-    let views = job.durable.holders.keys().filter_map(|c| picture.clusters.get(c));
+    let views = job.durable.holders.keys().filter_map(|c| facts.clusters.get(c));
     let words = views.flat_map(|v| groups.iter().filter_map(move |g| v.words.get(&(id, g.clone()))));
     words.map(|w| w.crash_looping).sum()
 }
 
 /// Whether any instance has ever begun: between two runs, or just before its end, a job is not waiting.
-fn has_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
+fn has_begun(facts: &Facts, id: JobId, job: &JobView) -> bool {
     let slices = job.slices();
-    let mut reports = slices.keys().filter_map(|k| picture.report(id, k));
+    let mut reports = slices.keys().filter_map(|k| facts.report(id, k));
     reports.any(|r| r.active + r.succeeded + r.failed > 0)
 }
 
 /// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
-fn counts(picture: &Picture, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
+fn counts(facts: &Facts, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
         return job
             .progress
@@ -141,7 +143,7 @@ fn counts(picture: &Picture, id: JobId, job: &JobView) -> Few<GroupName, Counts>
         .map(|g| (g.name.clone(), Counts::default()))
         .collect();
     for key in job.slices().into_keys() {
-        if let Some(report) = picture.report(id, &key) {
+        if let Some(report) = facts.report(id, &key) {
             out.get_or_default(key.group).merge(&report.counts);
         }
     }

@@ -5,6 +5,7 @@
 //! granted and finds no host while another cluster has capacity. What runs leaves only a draining cluster, to a cluster that has
 //! capacity for it.
 
+use crate::admission::Granted;
 use crate::admission::binding::allowance;
 use crate::admission::router::{GroupOf, Router, Within, take};
 use crate::assignment::indexes::{mark, missing};
@@ -34,23 +35,97 @@ const MOST_DOUBLED: u32 = 2;
 /// How many times longer a gang waits for offers than for a host before it goes elsewhere.
 const UNOFFERED: u64 = 4;
 
-/// Decides what leaves, one job after another.
-pub(crate) struct Returns<'a> {
-    pub(crate) picture: &'a Picture,
-    pub(crate) router: Router<'a>,
-    /// The capacity that admission has left, and what leaving instances have not taken of it.
-    pub(crate) rooms: Rooms,
-    pub(crate) now: Timestamp,
+/// How long what cannot begin stays, and how much leaves at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReturnRules {
     /// Instances that wait so long without a grant or a host go back.
     pub(crate) spill_after: Span,
-    /// How many more instances may leave draining clusters now.
-    pub(crate) drain_left: u64,
-    /// The outermost pools in which work waits for quota; made when it is asked for.
-    pub(crate) contended: Option<BTreeSet<String>>,
+    /// How many instances may leave draining clusters at once.
+    pub(crate) drain_batch: u64,
+}
+
+/// What this cycle takes back.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReturnsReport {
+    /// Jobs of which something was marked, or a mark taken back.
+    pub marked: BTreeSet<JobId>,
     /// Grants that become smaller, since no host takes what they allow.
-    pub(crate) lowered: Vec<(JobId, SliceKey, u64)>,
+    pub lowered: Vec<Granted>,
+    /// Instances that leave draining clusters.
+    pub drained: u64,
+}
+
+/// Marks what is to leave the cluster to which it is bound.
+pub(crate) fn give_back(
+    picture: &mut Picture,
+    jobs: &BTreeSet<JobId>,
+    rules: ReturnRules,
+    now: Timestamp,
+    mut number: impl FnMut() -> u64,
+) -> ReturnsReport {
+    let mut report = ReturnsReport::default();
+    let mut lowered = Vec::new();
+    let (mut rooms, mut contended) = (picture.admission.rooms.clone(), None);
+    let mut drain_left = rules.drain_batch;
+    for id in jobs {
+        let Some(mut job) = picture.facts.jobs.lend(id) else {
+            continue;
+        };
+        let mut returns = Returns {
+            picture,
+            router: picture.router(),
+            rooms,
+            now,
+            spill_after: rules.spill_after,
+            drain_left,
+            contended,
+            lowered,
+            changed: false,
+        };
+        returns.run(*id, &mut job);
+        let changed = returns.changed;
+        Returns {
+            rooms,
+            drain_left,
+            contended,
+            lowered,
+            ..
+        } = returns;
+        picture.facts.jobs.give_back(*id, job, changed);
+        report.marked.extend(changed.then_some(*id));
+    }
+    report.drained = rules.drain_batch.saturating_sub(drain_left);
+    for (job, slice, active) in lowered {
+        let number = number();
+        picture.facts.send_grant(job, &slice, number, active);
+        report.lowered.push(Granted {
+            job,
+            slice,
+            number,
+            active,
+        });
+    }
+    report
+}
+
+/// Decides what leaves, one job after another.
+struct Returns<'a> {
+    picture: &'a Picture,
+    router: Router<'a>,
+    /// The capacity that admission has left, and what leaving instances have not taken of it.
+    rooms: Rooms,
+    now: Timestamp,
+    /// Instances that wait so long without a grant or a host go back.
+    spill_after: Span,
+    /// How many more instances may leave draining clusters now.
+    drain_left: u64,
+    /// The outermost pools in which work waits for quota; made when it is asked for.
+    contended: Option<BTreeSet<String>>,
+    /// Grants that become smaller, since no host takes what they allow.
+    lowered: Vec<(JobId, SliceKey, u64)>,
     /// Whether the last job was changed.
-    pub(crate) changed: bool,
+    changed: bool,
 }
 
 /// Instances of a slice that are bound without a grant.
@@ -74,14 +149,14 @@ struct Stuck {
 
 impl Returns<'_> {
     /// Decides what of a job leaves.
-    pub(crate) fn run(&mut self, id: JobId, job: &mut JobView) {
+    fn run(&mut self, id: JobId, job: &mut JobView) {
         self.changed = false;
         let Some(spec) = job.running() else {
             self.changed = !job.idle.is_empty();
             job.idle.clear();
             return;
         };
-        let lines = lines(self.picture, id, job);
+        let lines = lines(&self.picture.facts, id, job);
         let allocated_of = |group: &GroupName| {
             let of_group = lines.iter().filter(|l| l.key.group == *group);
             of_group.map(|l| l.allocated).fold(0, u64::saturating_add)
@@ -96,7 +171,8 @@ impl Returns<'_> {
         }
         for line in &lines {
             let key = &line.key;
-            let (Some(group), Some(report)) = (spec.group(&key.group), self.picture.report(id, key)) else {
+            let (Some(group), Some(report)) = (spec.group(&key.group), self.picture.facts.report(id, key))
+            else {
                 continue;
             };
             let of = GroupOf {
@@ -145,19 +221,19 @@ impl Returns<'_> {
 
     /// Whether what a cluster's shard has reported is true now: an older report does not say what has begun since.
     fn is_heard(&self, cluster: &ClusterId) -> bool {
-        let view = self.picture.clusters.get(cluster);
+        let view = self.picture.facts.clusters.get(cluster);
         view.is_some_and(|c| c.takes_grants() && c.fulls > 0)
     }
 
     fn drains(&self, cluster: &ClusterId) -> bool {
-        let view = self.picture.clusters.get(cluster);
+        let view = self.picture.facts.clusters.get(cluster);
         view.is_some_and(|c| c.wish() == Wish::Draining)
     }
 
     /// Takes indexes of a daemon back for which there is no host: of those that wait, which are the ones without. In which range
     /// these are only the shard knows, so each range is asked for as many.
     fn daemon(&mut self, id: JobId, job: &mut JobView, key: &SliceKey) {
-        let surplus = daemons::surplus(self.picture, id, job, key);
+        let surplus = daemons::surplus(&self.picture.facts, id, job, key);
         if surplus == 0 {
             self.changed |= withdraw(job, key, |_| true);
             return;
@@ -205,7 +281,7 @@ impl Returns<'_> {
         } else {
             return;
         };
-        let unit = unit_of(self.picture, group);
+        let unit = unit_of(&self.picture.facts, group);
         for share in shares {
             take(&mut self.rooms, &share.cluster, spec, unit, share.count);
         }
@@ -234,7 +310,7 @@ impl Returns<'_> {
         let count = count
             .min(report.unstarted)
             .min(grant.granted().saturating_sub(stays));
-        let hopeful = &self.picture.claims.homeless.hopeful;
+        let hopeful = &self.picture.preemption.homeless.hopeful;
         let hopeful = hopeful.iter().any(|(of, group)| *of == id && *group == key.group);
         (count > 0).then(|| Stuck {
             granted: grant.granted(),
@@ -246,7 +322,13 @@ impl Returns<'_> {
     /// Whether more of a slice waits for hosts than its cluster's hosts hold when they are empty: nothing that ends makes
     /// room for it.
     fn is_beyond(&self, key: &SliceKey, spec: &JobSpec, group: &GroupSpec, waiting: u64) -> bool {
-        let ever = host_limits::ever_at(self.picture, &key.cluster, spec, group);
+        let ever = host_limits::ever_at(
+            &self.picture.facts,
+            &self.picture.demand.ledger,
+            &key.cluster,
+            spec,
+            group,
+        );
         ever.is_some_and(|ever| waiting > ever)
     }
 
@@ -289,7 +371,7 @@ impl Returns<'_> {
         if self.now.since(since) >= self.spill_after {
             self.give_back(job, key, surplus, report);
             job.idle.remove(key);
-            let unit = unit_of(self.picture, of.group);
+            let unit = unit_of(&self.picture.facts, of.group);
             for share in shares {
                 take(&mut self.rooms, &share.cluster, spec, unit, share.count);
             }
@@ -301,7 +383,7 @@ impl Returns<'_> {
     fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> Vec<Share> {
         let GroupOf { spec, group, .. } = of;
         let key = &idle.line.key;
-        let Some(pool) = self.picture.hierarchy.find(&spec.pool) else {
+        let Some(pool) = self.picture.facts.hierarchy.find(&spec.pool) else {
             return Vec::new();
         };
         if stock == 0 || missing(job, &key.group) > 0 {
@@ -309,7 +391,7 @@ impl Returns<'_> {
         }
         let quota = self
             .rooms
-            .pool_count(pool, terms_of(spec), unit_of(self.picture, group));
+            .pool_count(pool, terms_of(spec), unit_of(&self.picture.facts, group));
         let n = stock.min(quota).min(idle.most);
         let have = have(job, &key.group);
         let mut avoid = avoided(job, &key.group);
@@ -319,7 +401,7 @@ impl Returns<'_> {
 
     /// Whether capacity is being made at a cluster for a job.
     fn is_claimant(&self, id: JobId, cluster: &ClusterId) -> bool {
-        let mut claims = self.picture.claims.all.values();
+        let mut claims = self.picture.preemption.all.values();
         claims.any(|c| c.claim.job == id && c.waits == *cluster)
     }
 
@@ -393,7 +475,7 @@ impl Returns<'_> {
         mark(ranges, &numbers, &with);
         self.changed = true;
         self.drain_left -= numbers.count().min(self.drain_left);
-        let unit = unit_of(self.picture, group);
+        let unit = unit_of(&self.picture.facts, group);
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
     }
 
@@ -405,7 +487,7 @@ impl Returns<'_> {
         let of_group = slices.iter().filter(|(k, _)| k.group == *group);
         of_group
             .map(|(k, ranges)| {
-                let count = self.picture.count(id, k, ranges);
+                let count = self.picture.facts.count(id, k, ranges);
                 let granted = job.grants.get(k).map_or(0, |g| g.granted());
                 let unheard = if count.reported { 0 } else { count.assigned };
                 count.leaving + unheard.max(granted.saturating_sub(count.active))
@@ -428,7 +510,7 @@ impl Returns<'_> {
         if lines.iter().any(|l| l.key.cluster != first.cluster) {
             // It came apart, as when a mark was taken back for a part of it: all follow the first that may stay.
             let takes = |c: &ClusterId| {
-                let view = self.picture.clusters.get(c);
+                let view = self.picture.facts.clusters.get(c);
                 view.is_some_and(|v| v.wish() == Wish::Active)
             };
             let to = lines.iter().map(|l| &l.key.cluster).find(|c| takes(c));
@@ -447,7 +529,7 @@ impl Returns<'_> {
             .place_whole(id, spec, count, &avoid, Some(&self.rooms))
             .ok()
             .flatten();
-        let reports = lines.iter().map(|l| (l, self.picture.report(id, &l.key)));
+        let reports = lines.iter().map(|l| (l, self.picture.facts.report(id, &l.key)));
         let reports: Vec<(&Line, Option<&SliceReport>)> = reports.collect();
         // What is not known may have begun.
         let may_live = |r: &Option<&SliceReport>| r.is_none_or(|r| r.live > 0);
@@ -461,7 +543,7 @@ impl Returns<'_> {
                 return;
             };
             for group in &spec.groups {
-                let unit = unit_of(self.picture, group);
+                let unit = unit_of(&self.picture.facts, group);
                 take(&mut self.rooms, &to, spec, unit, count(group));
             }
             self.drain_left = self.drain_left.saturating_sub(spec.instances());
@@ -570,8 +652,8 @@ fn mark_all(job: &mut JobView, to: Option<&ClusterId>) -> bool {
 
 /// The outermost pools in which work is refused by a pool's limit or entitlement.
 fn contended(picture: &Picture) -> BTreeSet<String> {
-    let rooms = &picture.division.rooms;
-    let refused = picture.ledger.queue().pools().filter(|(pool, lines)| {
+    let rooms = &picture.admission.rooms;
+    let refused = picture.demand.ledger.queue().pools().filter(|(pool, lines)| {
         let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(*pool, side)));
         lines.likenesses().any(|like| {
             let left = left.iter().find(|(side, _)| *side == like.terms.side);
@@ -579,7 +661,7 @@ fn contended(picture: &Picture) -> BTreeSet<String> {
             why.is_some_and(|code| code.layer() == Layer::Pool)
         })
     });
-    let pools = refused.filter_map(|(pool, _)| picture.hierarchy.pool(pool));
+    let pools = refused.filter_map(|(pool, _)| picture.facts.hierarchy.pool(pool));
     pools.map(|p| outermost(&p.path).to_owned()).collect()
 }
 

@@ -210,7 +210,7 @@ impl<'a, 'b> Replay<'a, 'b> {
         });
         self.settle();
         loop {
-            let known = self.manager.picture().clusters.values();
+            let known = self.manager.picture().facts.clusters.values();
             let open = known.filter(|c| c.takes_grants()).count();
             if self.manager.leading().is_some() && open == self.shards.len() {
                 self.counter = Counter::default();

@@ -390,7 +390,7 @@ impl World {
             if self.judged.insert(index, seen) == Some(seen) {
                 return;
             }
-            let found = echelon_core_resource_manager::check(manager.picture());
+            let found = echelon_core_resource_manager::check(manager.picture(), manager.last_cycle());
             self.broken.extend(found.into_iter().map(|b| Broken {
                 invariant: 4,
                 what: format!("resource manager: {b}"),

@@ -1,14 +1,16 @@
 //! Binds what is admitted, and some of what runs ahead.
 
+use crate::admission::{AdmissionReport, BoundAhead};
 use crate::assignment::indexes::{give, missing};
 use crate::demand::request::{avoided, unbound};
 use crate::demand::slices::{Line, is_unplaced, lines};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, GroupName, JobId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most ranges of a group that come from binding.
@@ -71,7 +73,7 @@ pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
 }
 
 /// What is to be bound ahead for a batch job, by group and cluster.
-pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
+pub(crate) fn ahead(facts: &Facts, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
     let mut out = Vec::new();
     let Some(spec) = job.running_spec() else {
         return out;
@@ -79,16 +81,16 @@ pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupNa
     if spec.kind != JobKind::Batch || spec.gang.is_some() {
         return out;
     }
-    let all = lines(picture, id, job);
+    let all = lines(facts, id, job);
     for group in &spec.groups {
-        let free = unbound(picture, job, spec, &group.name);
+        let free = unbound(facts, job, spec, &group.name);
         if free == 0 {
             continue;
         }
         // What is granted and finds no host is no reason to bind more there.
         let running = |l: &Line| {
             let granted = job.grants.get(&l.key).map_or(0, |g| g.granted());
-            let report = picture.report(id, &l.key);
+            let report = facts.report(id, &l.key);
             let is_stuck = report.is_some_and(|r| r.waiting.iter().any(|(r, ..)| is_unplaced(r.code)));
             if is_stuck {
                 granted.min(l.count.active)
@@ -100,7 +102,7 @@ pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupNa
         let total: u64 = of_group().map(running).fold(0, u64::saturating_add).max(1);
         let mut left = free;
         let avoid = avoided(job, &group.name);
-        let open = |l: &&Line| takes_ahead(picture, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
+        let open = |l: &&Line| takes_ahead(facts, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
         for line in of_group().filter(open) {
             let active = running(line);
             let stock = line.count.startable().saturating_sub(line.allocated);
@@ -118,8 +120,8 @@ pub(crate) fn ahead(picture: &Picture, id: JobId, job: &JobView) -> Vec<(GroupNa
 }
 
 /// Whether a slice may get more: its cluster is heard and takes work, and nothing of the slice is to leave.
-fn takes_ahead(picture: &Picture, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
-    let view = picture.clusters.get(&key.cluster);
+fn takes_ahead(facts: &Facts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
+    let view = facts.clusters.get(&key.cluster);
     let open =
         view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active && v.contact() == Contact::Fresh);
     let name = view.and_then(|v| v.row.as_ref()).map(|row| row.name.as_str());
@@ -127,4 +129,64 @@ fn takes_ahead(picture: &Picture, job: &JobView, spec: &JobSpec, key: &SliceKey)
     let ranges = job.decided.ranges(&key.group).iter();
     let mut marked = ranges.filter(|r| r.cluster == key.cluster && r.releasing.is_some());
     open && chosen && marked.next().is_none()
+}
+
+/// Binds what is admitted and bound nowhere, and notes how many more each slice may begin.
+pub(crate) fn bind_admitted(facts: &mut Facts, report: &mut AdmissionReport) {
+    let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
+    let mut add = |id, key, n| {
+        let count = more.entry((id, key)).or_default();
+        *count = u64::saturating_add(*count, n);
+    };
+    for admission in &report.admitted {
+        for (cluster, generation, n) in &admission.more {
+            let key = SliceKey {
+                group: admission.group.clone(),
+                cluster: cluster.clone(),
+                generation: *generation,
+            };
+            add(admission.job, key, *n);
+        }
+        if admission.bind.is_empty() {
+            continue;
+        }
+        report.changed.insert(admission.job);
+        for (key, n) in bind_to(facts, admission.job, &admission.group, &admission.bind) {
+            add(admission.job, key, n);
+        }
+    }
+    report.bound = more;
+}
+
+/// Batch work that runs has indexes bound ahead.
+pub(crate) fn bind_ahead(facts: &mut Facts, jobs: &BTreeSet<JobId>, report: &mut AdmissionReport) {
+    for id in jobs {
+        let job = facts.jobs.get(id);
+        let ahead = job.map(|job| ahead(facts, *id, job)).unwrap_or_default();
+        for (group, cluster, count) in ahead {
+            bind_to(facts, *id, &group, &[(cluster.clone(), count)]);
+            report.changed.insert(*id);
+            report.bound_ahead.push(BoundAhead {
+                job: *id,
+                group,
+                cluster,
+                count,
+            });
+        }
+    }
+}
+
+/// Binds so many of a group to each cluster. Returns how many each slice got.
+fn bind_to(
+    facts: &mut Facts,
+    id: JobId,
+    group: &GroupName,
+    shares: &[(ClusterId, u64)],
+) -> Vec<(SliceKey, u64)> {
+    let Some(mut job) = facts.jobs.lend(&id) else {
+        return Vec::new();
+    };
+    let bound = job.running().map(|spec| bind(&mut job, &spec, group, shares));
+    facts.jobs.give_back(id, job, true);
+    bound.unwrap_or_default()
 }

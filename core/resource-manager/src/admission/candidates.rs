@@ -1,10 +1,11 @@
 //! Clusters as routing sees them, for each kind of work, and for work that needs hosts of one host pool.
 
 use crate::demand::host_limits::HostLimits;
+use crate::demand::ledger::Ledger;
+use crate::facts::Facts;
 use crate::facts::capacity::{Asker, Work, total, without_gpus};
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use crate::picture::Picture;
 use echelon_core_model::cluster::{Cluster, Contact};
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -56,19 +57,19 @@ impl Lists {
 impl Candidates {
     /// The clusters of a snapshot.
     #[must_use]
-    pub fn new(picture: &Picture) -> Self {
-        let clusters = picture.clusters.iter();
+    pub fn new(facts: &Facts, ledger: &Ledger) -> Self {
+        let clusters = facts.clusters.iter();
         let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
         let mut out = Self {
-            homes: Arc::clone(&picture.homes),
-            host_pools: picture.host_pools.clone(),
-            limits: HostLimits::of(picture),
+            homes: Arc::clone(&facts.homes),
+            host_pools: facts.host_pools.clone(),
+            limits: HostLimits::of(facts, ledger),
             ..Self::default()
         };
         for (id, c, row) in known {
             let (candidate, plain) = (candidate(row, c), without_gpus(c).largest_host);
-            let parts: BTreeMap<HostPoolIdx, Part> = picture.host_pools.parts(c).collect();
-            for i in picture.host_pools.indexes() {
+            let parts: BTreeMap<HostPoolIdx, Part> = facts.host_pools.parts(c).collect();
+            for i in facts.host_pools.indexes() {
                 let lists = out.by_host_pool.entry(i).or_default();
                 lists.push(on(&candidate, parts.get(&i)), plain);
             }

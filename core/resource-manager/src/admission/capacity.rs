@@ -2,26 +2,26 @@
 
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
+use crate::facts::Facts;
 use crate::facts::capacity::left;
 use crate::facts::cluster::ClusterView;
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_pools::{HostPoolIdx, Rooms};
 use std::sync::Arc;
 
 /// What is left in pools and clusters within what pools are entitled to.
 #[must_use]
-pub fn rooms(picture: &Picture, ledger: &Ledger, entitled: &Entitled) -> Rooms {
-    let clusters = picture.clusters.iter().map(|(id, c)| {
+pub fn rooms(facts: &Facts, ledger: &Ledger, entitled: &Entitled) -> Rooms {
+    let clusters = facts.clusters.iter().map(|(id, c)| {
         let taken = |on: Option<HostPoolIdx>| {
             let taken = ledger.use_on(id, on);
             if on.is_none() { taken.or_used(c) } else { taken }
         };
-        let room = takes_work(c).then(|| left(c, &picture.host_pools, taken));
+        let room = takes_work(c).then(|| left(c, &facts.host_pools, taken));
         (id.clone(), room)
     });
-    let hierarchy = Arc::clone(&picture.hierarchy);
-    let mut out = Rooms::new(hierarchy, picture.lent_kinds(), clusters.collect());
+    let hierarchy = Arc::clone(&facts.hierarchy);
+    let mut out = Rooms::new(hierarchy, facts.lent_kinds(), clusters.collect());
     for (pool, of) in ledger.known() {
         out.take_pool(pool, of.held());
         for (user, has) in of.users() {

@@ -3,10 +3,11 @@
 
 use crate::admission::router::Router;
 use crate::demand::ask::ask;
+use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::division::Entitled;
+use crate::facts::Facts;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Hold, Request, Rooms, Side, Turn};
@@ -27,7 +28,7 @@ struct Ending {
 
 /// What can be said to gangs that wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Told {
+pub(crate) struct GangHolds {
     /// The room that is kept for some.
     pub(crate) holds: Vec<Hold>,
     /// Those for which nothing is certain to become free.
@@ -35,31 +36,36 @@ pub(crate) struct Told {
 }
 
 /// The holds of those who wait now. `first` is what pools are entitled to, `rooms` tells what they have.
-pub(crate) fn holds(picture: &Picture, router: &Router<'_>, first: &Entitled, rooms: &Rooms) -> Told {
-    let gangs = waiting(picture);
-    let mut out = Told::default();
+pub(crate) fn holds(
+    router: &Router<'_>,
+    first: &Entitled,
+    rooms: &Rooms,
+    requesting: &BTreeSet<JobId>,
+) -> GangHolds {
+    let (facts, ledger) = (router.facts(), router.ledger());
+    let gangs = waiting(ledger);
+    let mut out = GangHolds::default();
     if gangs.is_empty() {
         return out;
     }
-    let endings = endings(picture);
+    let endings = endings(facts, ledger);
     let mut taken: BTreeSet<ClusterId> = BTreeSet::new();
     for turn in gangs {
-        let Some(request) = ask(picture, router.candidates().limits(), turn).filter(|r| !r.gang.is_empty())
+        let Some(request) = ask(facts, router.candidates().limits(), turn).filter(|r| !r.gang.is_empty())
         else {
             continue;
         };
-        // For whom room is made by preemption, it is set aside by that.
-        let mut claims = picture.claims.all.values();
-        if claims.any(|c| c.claim.job == turn.job) {
+        // Where capacity is made by preemption, that keeps it.
+        if requesting.contains(&turn.job) {
             continue;
         }
         let bound = request.slices.iter().map(|s| s.cluster.clone());
         let places: BTreeSet<ClusterId> = bound.chain(router.all_places(&request)).collect();
-        if !is_entitled(picture, first, &request) || places.iter().all(|c| taken.contains(c)) {
+        if !is_entitled(facts, first, &request) || places.iter().all(|c| taken.contains(c)) {
             continue;
         }
         let open = places.iter().filter(|c| !taken.contains(*c));
-        let found = open.map(|c| (c, hold((picture, first, rooms), &endings, (turn, &request, c))));
+        let found = open.map(|c| (c, hold((facts, first, rooms), &endings, (turn, &request, c))));
         let found: Vec<(&ClusterId, Found)> = found.collect();
         if found.iter().any(|(_, f)| matches!(f, Found::Room)) {
             continue;
@@ -81,37 +87,37 @@ pub(crate) fn holds(picture: &Picture, router: &Router<'_>, first: &Entitled, ro
 }
 
 /// Gangs that wait, in order of admission.
-fn waiting(picture: &Picture) -> Vec<&Turn> {
-    let gangs = picture.ledger.queue().gangs();
+fn waiting(ledger: &Ledger) -> Vec<&Turn> {
+    let gangs = ledger.queue().gangs();
     let gangs = gangs.filter(|(like, _)| like.terms.side == Side::Ordinary);
     let turns: BTreeSet<&Turn> = gangs.flat_map(|(_, line)| line.turns()).collect();
     turns.into_iter().take(LOOKS).collect()
 }
 
 /// Whether all of it fits into what its pool, and every pool above, is entitled to.
-fn is_entitled(picture: &Picture, first: &Entitled, request: &Request) -> bool {
-    let mut pools = chain(picture, request.pool).filter(|i| *i != echelon_core_pools::hierarchy::ROOT);
+fn is_entitled(facts: &Facts, first: &Entitled, request: &Request) -> bool {
+    let mut pools = chain(facts, request.pool).filter(|i| *i != echelon_core_pools::hierarchy::ROOT);
     pools.all(|i| request.unit.shape.fits(first.ordinary.amount(i)))
 }
 
-fn chain(picture: &Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
-    std::iter::once(pool).chain(picture.hierarchy.above(pool))
+fn chain(facts: &Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+    std::iter::once(pool).chain(facts.hierarchy.above(pool))
 }
 
 /// What runs and is certain to end, in order of time.
-fn endings(picture: &Picture) -> Vec<Ending> {
+fn endings(facts: &Facts, ledger: &Ledger) -> Vec<Ending> {
     let mut out = Vec::new();
-    for id in picture.ledger.dated() {
-        let job = picture.jobs.get(id).and_then(|j| Some((j, j.spec.as_deref()?)));
+    for id in ledger.dated() {
+        let job = facts.jobs.get(id).and_then(|j| Some((j, j.spec.as_deref()?)));
         let Some((job, spec)) = job.filter(|(_, spec)| !spec.revocable) else {
             continue;
         };
-        let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+        let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
             continue;
         };
         for (key, _) in job.slices() {
             let SliceKey { group, cluster, .. } = &key;
-            let report = picture.report(*id, &key);
+            let report = facts.report(*id, &key);
             let group = spec.group(group);
             let ends = report.zip(group).and_then(|(report, group)| {
                 let at = report.last_begun?.plus(group.lasts(spec.kind)?);
@@ -120,7 +126,7 @@ fn endings(picture: &Picture) -> Vec<Ending> {
             out.extend(ends.map(|(at, room)| Ending {
                 at,
                 cluster: cluster.clone(),
-                pools: chain(picture, pool).collect(),
+                pools: chain(facts, pool).collect(),
                 room,
             }));
         }
@@ -160,15 +166,15 @@ impl Lack {
 
 /// The hold of a gang at its cluster.
 fn hold(
-    (picture, first, rooms): (&Picture, &Entitled, &Rooms),
+    (facts, first, rooms): (&Facts, &Entitled, &Rooms),
     endings: &[Ending],
     (turn, request, cluster): (&Turn, &Request, &ClusterId),
 ) -> Found {
     let need = request.unit.shape;
     let mut there = Lack::new(need, rooms.cluster(cluster, Side::Ordinary, request.unit));
-    let mut pools: BTreeMap<PoolIdx, Lack> = chain(picture, request.pool)
+    let mut pools: BTreeMap<PoolIdx, Lack> = chain(facts, request.pool)
         .map(|i| {
-            let limit = picture.hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
+            let limit = facts.hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
             let most = first.ordinary.amount(i).min_each(limit);
             (i, Lack::new(need, most.minus(rooms.taken(i).0)))
         })

@@ -1,26 +1,59 @@
 //! The grants of every slice, made of what was admitted (`more`) and what is active. A grant never goes below what is known to be active,
 //! except to follow `max_running` and the marks of numbers that are wanted no more.
 
+use crate::admission::{AdmissionReport, Granted};
 use crate::demand::slices::{Line, lines};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
 use echelon_core_model::JobId;
 use echelon_core_model::spec::GroupSpec;
 use echelon_core_pools::fill::{Taker, fill};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Decides the grants of some jobs, and notes those that change.
+pub(crate) fn grant(
+    facts: &mut Facts,
+    jobs: &BTreeSet<JobId>,
+    mut number: impl FnMut() -> u64,
+    report: &mut AdmissionReport,
+) {
+    for ((id, slice), active) in grants(facts, jobs, &report.bound) {
+        // Only a shard that is known to obey this leader gets a number; before, it keeps what it has.
+        let settled = facts.clusters.get(&slice.cluster).is_some_and(|c| c.settled);
+        // Nothing becomes smaller before the marks are stored that say which instances go: the shard would stop
+        // whatever it has most of.
+        let unstored = facts.jobs.get(&id).filter(|job| job.decided != job.durable);
+        let granted = unstored
+            .and_then(|job| job.grants.get(&slice))
+            .map(|g| g.granted());
+        if !settled || granted.is_some_and(|granted| active < granted) {
+            report.deferred += 1;
+            continue;
+        }
+        let number = number();
+        facts.send_grant(id, &slice, number, active);
+        report.changed.insert(id);
+        report.granted.push(Granted {
+            job: id,
+            slice,
+            number,
+            active,
+        });
+    }
+}
+
 /// Raises and shrinks grants of some jobs: the new value of every slice whose grant changes. Those of all other jobs stay.
 #[must_use]
 pub fn grants(
-    picture: &Picture,
+    facts: &Facts,
     ids: &BTreeSet<JobId>,
     more: &BTreeMap<(JobId, SliceKey), u64>,
 ) -> BTreeMap<(JobId, SliceKey), u64> {
     let mut out = BTreeMap::new();
-    let jobs = ids.iter().filter_map(|id| Some((*id, picture.jobs.get(id)?)));
+    let jobs = ids.iter().filter_map(|id| Some((*id, facts.jobs.get(id)?)));
     for (id, job) in jobs.filter(|(_, job)| job.is_live()) {
-        let all = lines(picture, id, job);
+        let all = lines(facts, id, job);
         for of_group in all.chunk_by(|a, b| a.key.group == b.key.group) {
             let group = of_group.first().map(|l| &l.key.group);
             let spec = group.and_then(|g| job.spec.as_ref()?.group(g));

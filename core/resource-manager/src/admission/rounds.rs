@@ -1,28 +1,47 @@
 //! The rounds of an admission: first what pools are entitled to, then what nobody can use.
 
+use crate::admission::Withheld;
 use crate::admission::second_round::{Again, BothLeft, usable};
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::picture::Picture;
-use crate::preemption::claimants::admit_claims;
+use crate::facts::Facts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
-    Admission, Holds, Likeness, Line, Queue, Request, Rooms, Route, Side, Turn, Usable, admit, give_out_again,
+    Admission, Holds, Likeness, Line, Queue, Request, Rooms, Route, Side, Turn, Usable, admit, admit_held,
+    give_out_again,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Admits into the room that is made for claims, then within round 0, then within the second round, and then, in whole instances, what is too little for any pool's share.
+/// What the rounds of one admission go by.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounds<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) holds: &'a Holds,
+    pub(crate) withheld: &'a [Withheld],
+    /// What pools are entitled to.
+    pub(crate) first: &'a Entitled,
+}
+
+/// Admits into the capacity that is kept for requests, then within round 0, then within the second round. What is then left is too
+/// little for any pool's share, and is admitted in whole instances.
 pub(crate) fn admissions(
-    (picture, ledger, holds): (&Picture, &Ledger, &Holds),
-    first: &Entitled,
+    rounds: Rounds<'_>,
     rooms: &mut Rooms,
     (ask, route): (impl Fn(&Turn) -> Option<Request>, &impl Route),
     hopeful: impl Fn(&Line) -> bool,
 ) -> (Vec<Admission>, Option<Again>) {
+    let Rounds {
+        facts,
+        ledger,
+        holds,
+        withheld,
+        first,
+    } = rounds;
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
-    add_to(&mut admitted, admit_claims(picture, rooms));
+    add_to(&mut admitted, admit_withheld(withheld, rooms));
     round((queue, holds), rooms, (&ask, route), &mut admitted);
     let most = rooms
         .most_left(Side::Ordinary)
@@ -37,11 +56,11 @@ pub(crate) fn admissions(
     });
     let mut given = None;
     if somebody_waits {
-        let usable = usable((picture, ledger, holds), rooms, hopeful);
+        let usable = usable((facts, ledger, holds), rooms, hopeful);
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
         let second = Entitled {
-            ordinary: Arc::new(again(&picture.hierarchy, &first.ordinary, &usable.ordinary)),
-            lent: again(&picture.by_shares, &first.lent, &usable.lent),
+            ordinary: Arc::new(again(&facts.hierarchy, &first.ordinary, &usable.ordinary)),
+            lent: again(&facts.by_shares, &first.lent, &usable.lent),
         };
         rooms.entitle(&second.ordinary, &second.lent);
         round((queue, holds), rooms, (&ask, route), &mut admitted);
@@ -49,9 +68,38 @@ pub(crate) fn admissions(
         let mut after = before.clone();
         round((queue, holds), &mut after, (&ask, route), &mut admitted);
         rooms.take_between(&before, after);
-        given = Some(usable.gave(picture, first, &second));
+        given = Some(usable.gave(facts, first, &second));
     }
     (admitted.into_values().collect(), given)
+}
+
+/// Admits requests into the capacity that is kept for them, as far as it is there.
+fn admit_withheld(withheld: &[Withheld], rooms: &mut Rooms) -> Vec<Admission> {
+    let mut out = Vec::new();
+    for Withheld {
+        request,
+        cluster,
+        units,
+    } in withheld
+    {
+        let wanted = units.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
+        let mut left = admit_held(request, cluster, wanted, rooms);
+        let mut more = Vec::new();
+        for (generation, n) in units {
+            let n = (*n).min(left);
+            left -= n;
+            more.extend((n > 0).then(|| (cluster.clone(), *generation, n)));
+        }
+        let admission = Admission {
+            job: request.job,
+            group: request.group.clone(),
+            more,
+            bind: Vec::new(),
+        };
+        let admitted = request.groups_of(admission).into_iter();
+        out.extend(admitted.filter(|a| a.total() > 0));
+    }
+    out
 }
 
 type Admitted = BTreeMap<(JobId, GroupName), Admission>;

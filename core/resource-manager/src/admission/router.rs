@@ -5,9 +5,10 @@
 //! followed by the next one without a write: in chunks that halve, so that writes grow with the logarithm of the count.
 
 use crate::admission::candidates::Candidates;
+use crate::demand::ledger::Ledger;
 use crate::demand::request::unit_of;
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, Resources};
@@ -56,7 +57,8 @@ pub(crate) struct Within<'a> {
 /// Chooses clusters for instances that are bound nowhere, or that are to leave a cluster.
 #[derive(Debug)]
 pub(crate) struct Router<'a> {
-    picture: &'a Picture,
+    facts: &'a Facts,
+    ledger: &'a Ledger,
     /// A job that is not submitted: the one of a plan.
     planned: Option<(JobId, &'a JobView)>,
     candidates: Arc<Candidates>,
@@ -64,26 +66,18 @@ pub(crate) struct Router<'a> {
 
 impl<'a> Router<'a> {
     /// One over the clusters of a snapshot.
-    pub(crate) fn new(picture: &'a Picture) -> Self {
-        Self {
-            picture,
-            planned: None,
-            candidates: Arc::new(Candidates::new(picture)),
-        }
+    pub(crate) fn new(facts: &'a Facts, ledger: &'a Ledger) -> Self {
+        Self::of(facts, ledger, &Arc::new(Candidates::new(facts, ledger)))
     }
 
     /// One over clusters that are known.
-    pub(crate) fn of(picture: &'a Picture, candidates: &Arc<Candidates>) -> Self {
+    pub(crate) fn of(facts: &'a Facts, ledger: &'a Ledger, candidates: &Arc<Candidates>) -> Self {
         Self {
-            picture,
+            facts,
+            ledger,
             planned: None,
             candidates: Arc::clone(candidates),
         }
-    }
-
-    /// One over the clusters as the last admission saw them.
-    pub(crate) fn of_last(picture: &'a Picture) -> Self {
-        Self::of(picture, &picture.division.candidates)
     }
 
     /// The same, which knows one more job.
@@ -94,8 +88,14 @@ impl<'a> Router<'a> {
         }
     }
 
-    pub(crate) const fn picture(&self) -> &'a Picture {
-        self.picture
+    /// What is known.
+    pub(crate) const fn facts(&self) -> &'a Facts {
+        self.facts
+    }
+
+    /// The sums that it goes by.
+    pub(crate) const fn ledger(&self) -> &'a Ledger {
+        self.ledger
     }
 
     pub(crate) fn candidates(&self) -> &Candidates {
@@ -104,7 +104,7 @@ impl<'a> Router<'a> {
 
     fn spec(&self, id: JobId) -> Option<&'a JobSpec> {
         let planned = self.planned.filter(|(of, _)| *of == id).map(|(_, job)| job);
-        let job = planned.or_else(|| self.picture.jobs.get(&id))?;
+        let job = planned.or_else(|| self.facts.jobs.get(&id))?;
         job.spec.as_deref()
     }
 
@@ -112,7 +112,7 @@ impl<'a> Router<'a> {
     /// more than its hosts can hold beside what the group has there.
     fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { id, spec, group } = of;
-        let unit = unit_of(self.picture, group);
+        let unit = unit_of(self.facts, group);
         let side = side(spec);
         let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
         let index = spec.groups.iter().position(|g| g.name == group.name);
@@ -120,7 +120,7 @@ impl<'a> Router<'a> {
         let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
         let all = clusters.map(|c| {
             let count = unit.shape.count_in(rooms.cluster(&c.id, side, unit)) / parts.max(1);
-            let there = index.map_or(0, |i| self.picture.ledger.allocated(id, &c.id, i));
+            let there = index.map_or(0, |i| self.ledger.allocated(id, &c.id, i));
             let more = class
                 .as_ref()
                 .and_then(|(digest, class)| limits.more(&c.id, *digest, class, there));
@@ -137,7 +137,7 @@ impl<'a> Router<'a> {
     /// `n` instances of it.
     fn with_all_of(&self, of: GroupOf<'_>, n: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { spec, group, .. } = of;
-        let (unit, side) = (unit_of(self.picture, group), side(spec));
+        let (unit, side) = (unit_of(self.facts, group), side(spec));
         let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
         let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
         let capacity = |c: &Candidate| {
@@ -245,7 +245,7 @@ impl<'a> Router<'a> {
         let spec = self.spec(request.job)?;
         let index = spec.groups.iter().position(|g| g.name == request.group)?;
         let class = InstanceClass::of(spec, spec.groups.get(index)?)?;
-        let there = self.picture.ledger.allocated(request.job, cluster, index);
+        let there = self.ledger.allocated(request.job, cluster, index);
         let limits = self.candidates.limits();
         limits.more(cluster, class.digest(), &class, there)
     }

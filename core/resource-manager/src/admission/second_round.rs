@@ -2,7 +2,7 @@
 
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::picture::Picture;
+use crate::facts::Facts;
 use echelon_core_model::{ReasonCode, Resources, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
@@ -15,10 +15,10 @@ pub(crate) struct BothUsable {
 
 impl BothUsable {
     /// What became of it in the second round.
-    pub(crate) fn gave(&self, picture: &Picture, first: &Entitled, second: &Entitled) -> Again {
-        let (ordinary, lent) = (&picture.hierarchy, &picture.by_shares);
+    pub(crate) fn gave(&self, facts: &Facts, first: &Entitled, second: &Entitled) -> Again {
+        let (ordinary, lent) = (&facts.hierarchy, &facts.by_shares);
         Again {
-            tree: picture.pools.version,
+            tree: facts.pools.version,
             ordinary: SecondRound::new(ordinary, &first.ordinary, &self.ordinary, &second.ordinary),
             lent: SecondRound::new(lent, &first.lent, &self.lent, &second.lent),
         }
@@ -39,23 +39,23 @@ impl BothUsable {
 
 /// What leaves have, with what has not waited long for a cluster, and what static pools keep.
 pub(crate) fn usable(
-    (picture, ledger, holds): (&Picture, &Ledger, &Holds),
+    (facts, ledger, holds): (&Facts, &Ledger, &Holds),
     rooms: &Rooms,
     hopeful: impl Fn(&Line) -> bool,
 ) -> BothUsable {
-    let none = vec![Usable::default(); picture.hierarchy.len()];
+    let none = vec![Usable::default(); facts.hierarchy.len()];
     let mut out = BothUsable {
         ordinary: none.clone(),
         lent: none,
     };
     let pairs = out.ordinary.iter_mut().zip(&mut out.lent).enumerate();
-    for (i, (ordinary, lent)) in pairs.filter(|(i, _)| picture.hierarchy.is_leaf(*i)) {
+    for (i, (ordinary, lent)) in pairs.filter(|(i, _)| facts.hierarchy.is_leaf(*i)) {
         let (taken, taken_lent) = rooms.taken(i);
-        let kept = picture.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
+        let kept = facts.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
         ordinary.amount = taken.max_each(kept);
         lent.amount = taken_lent;
     }
-    let kinds = picture.lent_kinds();
+    let kinds = facts.lent_kinds();
     let most = rooms
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));

@@ -4,21 +4,21 @@
 
 use crate::assignment::indexes::note_holders;
 use crate::assignment::ranges::{Cut, change};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
 use std::sync::Arc;
 
 /// Gives numbers that were released for good their next holder, or none.
-pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
+pub fn settle_released(facts: &Facts, id: JobId, job: &mut JobView) {
     let keys: Vec<SliceKey> = crate::facts::slice::slices_of(&job.decided).into_keys().collect();
     let running = job.running_spec().is_some();
     let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
     for key in keys {
-        let Some(report) = picture.report(id, &key) else {
+        let Some(report) = facts.report(id, &key) else {
             continue;
         };
         if report.released.is_empty() {
@@ -32,7 +32,7 @@ pub fn settle_released(picture: &Picture, id: JobId, job: &mut JobView) {
         let held: RangeSet = of_slice(ranges, &key).collect();
         let released = held.intersect(&report.released);
         change(ranges, &released, Cut::Released, |r| {
-            let next = running.then(|| next_holder(picture, is_gang, &r)).flatten();
+            let next = running.then(|| next_holder(facts, is_gang, &r)).flatten();
             let is_wanted = r
                 .releasing
                 .as_ref()
@@ -64,8 +64,8 @@ fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator
 
 /// The next generation of released indexes: where their mark says, and of a gang, if the mark was withdrawn too late, where
 /// they were. `None`: they are bound nowhere.
-fn next_holder(picture: &Picture, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
-    let takes = |c: &ClusterId| picture.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
+fn next_holder(facts: &Facts, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
+    let takes = |c: &ClusterId| facts.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
     let cluster = match &r.releasing {
         Some(Releasing { to: None, .. }) => return None,
         None if !is_gang => return None,

@@ -11,7 +11,7 @@ impl ResourceManager {
     #[must_use]
     pub fn alarms(&self, now: Timestamp) -> Vec<RoleAlarm> {
         let storage = self.storage_trouble(now).and_then(of_storage);
-        let clusters = self.picture.clusters.iter();
+        let clusters = self.picture.facts.clusters.iter();
         let quarantined = clusters.filter(|(_, view)| view.quarantine.is_some_and(|until| now < until));
         let quarantined = quarantined.map(|(cluster, _)| RoleAlarm {
             summary: format!(
@@ -25,7 +25,7 @@ impl ResourceManager {
             ),
             command: format!("echelon job get {job}"),
         });
-        let jobs = self.picture.jobs.iter();
+        let jobs = self.picture.facts.jobs.iter();
         let refused = jobs.filter_map(|(id, job)| Some((id, job.refused.as_ref()?)));
         let refused = refused.map(|(id, refused)| RoleAlarm {
             summary: format!(

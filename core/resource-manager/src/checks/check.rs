@@ -2,10 +2,12 @@
 //! simulation. In production a [`Sampler`] checks some jobs every few seconds and the division every few minutes.
 
 use crate::broken::Broken;
+use crate::cycle::CycleReport;
 use crate::demand::capacity::{capacity, lent};
 use crate::demand::ledger::Ledger;
 use crate::demand::pool_demand::{Wanted, demands};
-use crate::division::entitled;
+use crate::division::{DivisionReport, entitled};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceKey, slices_of};
 use crate::picture::Picture;
@@ -19,30 +21,42 @@ use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is broken; empty when nothing is.
+/// Grants that the cycle of the last step raised, by job, and whether the job counted among those of its pool before.
+type Raised = BTreeMap<JobId, bool>;
+
+fn raised_by(last: Option<&CycleReport>) -> Raised {
+    last.map(|cycle| cycle.admission.raised.clone())
+        .unwrap_or_default()
+}
+
+/// What is broken; empty when nothing is. `last` is the cycle of the step before, if it had one.
 #[must_use]
-pub fn check(picture: &Picture) -> Vec<Broken> {
+pub fn check(picture: &Picture, last: Option<&CycleReport>) -> Vec<Broken> {
+    let raised = raised_by(last);
     let mut out: Vec<Broken> = picture
+        .facts
         .jobs
         .iter()
-        .flat_map(|(id, job)| check_job(picture, *id, job))
+        .flat_map(|(id, job)| check_job(picture, &raised, *id, job))
         .collect();
-    let sums = Ledger::new(picture);
-    if picture.ledger != sums {
+    let sums = Ledger::new(&picture.facts);
+    if picture.demand.ledger != sums {
         out.push(Broken::Sums);
     }
-    out.extend(above_limit(picture, &sums));
+    out.extend(above_limit(&picture.facts, &sums, &raised));
     out.extend(unfair(picture, &sums).into_iter().map(Broken::Unfair));
+    let decided = last.map(|cycle| disproved(picture, &cycle.division));
+    out.extend(decided.into_iter().flatten().map(Broken::Unfair));
     out
 }
 
-fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
+fn check_job(picture: &Picture, raised: &Raised, id: JobId, job: &JobView) -> Vec<Broken> {
     let mut out = Vec::new();
     for assignment in [&job.durable, &job.decided] {
         let problems = assignment.problems().into_iter();
         out.extend(problems.map(|problem| Broken::Assignment { job: id, problem }));
     }
-    out.extend(released_again(picture, id));
+    out.extend(released_again(&picture.facts, id));
     let mut slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
     slices.extend(job.decided_slices().into_keys());
     let unknown = job.grants.keys().filter(|k| !slices.contains(k));
@@ -50,7 +64,7 @@ fn check_job(picture: &Picture, id: JobId, job: &JobView) -> Vec<Broken> {
         job: id,
         slice: slice.clone(),
     }));
-    out.extend(above_most(picture, id));
+    out.extend(above_most(&picture.facts, raised, id));
     out.extend(unexplained(picture, id));
     out
 }
@@ -69,54 +83,90 @@ impl Sampler {
     /// How often the division of all pools is checked. One check costs as much as a full division.
     const DIVISION_EVERY: Span = Span::minutes(5);
 
-    /// Broken rules of the next jobs; those of the division, too, when it is due.
-    /// `O(jobs checked)`, and `O(pools)` when the division is due.
-    pub fn look(&mut self, picture: &Picture, now: Timestamp) -> Vec<Broken> {
-        let first = self.last.is_none().then(|| picture.jobs.iter());
-        let further = self.last.map(|last| picture.jobs.after(last));
+    /// Broken rules of the next jobs. `O(jobs checked)`.
+    pub fn look(&mut self, picture: &Picture, last: Option<&CycleReport>) -> Vec<Broken> {
+        let raised = raised_by(last);
+        let first = self.last.is_none().then(|| picture.facts.jobs.iter());
+        let further = self.last.map(|last| picture.facts.jobs.after(last));
         let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
         let jobs: Vec<(&JobId, &JobView)> = jobs.take(Self::JOBS).collect();
         // A short batch was the last one: the next call starts over.
         let full = jobs.last().filter(|_| jobs.len() == Self::JOBS);
         self.last = full.map(|(id, _)| **id);
-        let mut out: Vec<Broken> = jobs
+        let out: Vec<Broken> = jobs
             .into_iter()
-            .flat_map(|(id, job)| check_job(picture, *id, job))
+            .flat_map(|(id, job)| check_job(picture, &raised, *id, job))
             .collect();
-        if now >= self.division_at {
-            self.division_at = now.plus(Self::DIVISION_EVERY);
-            let unfair = unfair(picture, &picture.ledger).into_iter();
-            out.extend(unfair.map(Broken::Unfair));
-        }
         out
+    }
+
+    /// The proof of the division that a cycle has decided by; `None`: it was proven not long ago. `O(pools log pools)`.
+    pub fn prove(
+        &mut self,
+        picture: &Picture,
+        division: &DivisionReport,
+        now: Timestamp,
+    ) -> Option<Vec<Broken>> {
+        if now < self.division_at {
+            return None;
+        }
+        self.division_at = now.plus(Self::DIVISION_EVERY);
+        Some(
+            disproved(picture, division)
+                .into_iter()
+                .map(Broken::Unfair)
+                .collect(),
+        )
     }
 }
 
-/// Every division proves itself to a checker that shares nothing with it.
+/// What a checker that shares nothing with the division finds wrong with one that is made from nothing.
 pub(crate) fn unfair(picture: &Picture, sums: &Ledger) -> Vec<certificate::Unfair> {
-    let entitled = entitled(picture, sums);
-    let wanted = demands(picture, sums);
-    let path = |i: PoolIdx| picture.hierarchy.pool(i).map(|p| p.path.clone());
+    let facts = &picture.facts;
+    let division = DivisionReport {
+        tree: facts.pools.version,
+        capacity: capacity(facts, sums),
+        lent: lent(facts, sums),
+        entitled: entitled(facts, sums),
+    };
+    disproved_of(picture, &demands(facts, sums), &division)
+}
+
+/// The same of the division that a cycle has decided by, as long as nothing has happened since.
+fn disproved(picture: &Picture, division: &DivisionReport) -> Vec<certificate::Unfair> {
+    disproved_of(picture, picture.demand.wanted(), division)
+}
+
+fn disproved_of(
+    picture: &Picture,
+    wanted: &BTreeMap<PoolIdx, Wanted>,
+    division: &DivisionReport,
+) -> Vec<certificate::Unfair> {
+    let facts = &picture.facts;
+    let DivisionReport {
+        tree,
+        capacity,
+        lent,
+        entitled,
+    } = division;
+    if *tree != facts.pools.version {
+        return Vec::new();
+    }
+    let path = |i: PoolIdx| facts.hierarchy.pool(i).map(|p| p.path.clone());
     let by_path = |which: fn(&Wanted) -> Resources| -> BTreeMap<String, Resources> {
         let known = wanted.iter();
         known.filter_map(|(i, w)| Some((path(*i)?, which(w)))).collect()
     };
-    let proof = certificate::certify(&picture.hierarchy, &entitled.ordinary);
-    let there = capacity(picture, sums);
-    let mut out = certificate::check(&picture.pools, &by_path(|w| w.ordinary), there, &proof);
-    let proof = certificate::certify(&picture.by_shares, &entitled.lent);
-    let pools = of_lent_room(&picture.pools);
-    let there = lent(picture, sums);
-    out.extend(certificate::check(&pools, &by_path(|w| w.lent), there, &proof));
+    let proof = certificate::certify(&facts.hierarchy, &entitled.ordinary);
+    let mut out = certificate::check(&facts.pools, &by_path(|w| w.ordinary), *capacity, &proof);
+    let proof = certificate::certify(&facts.by_shares, &entitled.lent);
+    let pools = of_lent_room(&facts.pools);
+    out.extend(certificate::check(&pools, &by_path(|w| w.lent), *lent, &proof));
     // Of the last cycle, which may have gone by another tree.
-    let again = picture.division.again.as_ref();
-    if let Some(again) = again.filter(|again| again.tree == picture.pools.version) {
-        out.extend(unfair_in_the_end(
-            &picture.pools,
-            &picture.hierarchy,
-            &again.ordinary,
-        ));
-        out.extend(unfair_in_the_end(&pools, &picture.by_shares, &again.lent));
+    let again = picture.admission.second_round.as_ref();
+    if let Some(again) = again.filter(|again| again.tree == facts.pools.version) {
+        out.extend(unfair_in_the_end(&facts.pools, &facts.hierarchy, &again.ordinary));
+        out.extend(unfair_in_the_end(&pools, &facts.by_shares, &again.lent));
     }
     out
 }
@@ -131,14 +181,14 @@ fn unfair_in_the_end(
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
-fn released_again(picture: &Picture, id: JobId) -> Vec<Broken> {
+fn released_again(facts: &Facts, id: JobId) -> Vec<Broken> {
     let mut out = Vec::new();
-    let Some(job) = picture.jobs.get(&id) else {
+    let Some(job) = facts.jobs.get(&id) else {
         return out;
     };
     for (key, ranges) in job.slices() {
         let held = ranges.iter().map(|r| r.range).collect();
-        for (cluster, view) in picture.clusters.iter().filter(|(c, _)| **c != key.cluster) {
+        for (cluster, view) in facts.clusters.iter().filter(|(c, _)| **c != key.cluster) {
             let Some(report) = view.reports.get(&(id, key.group.clone(), key.generation)) else {
                 continue;
             };
@@ -156,8 +206,8 @@ fn released_again(picture: &Picture, id: JobId) -> Vec<Broken> {
     out
 }
 
-fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
-    let Some(job) = picture.jobs.get(&id) else {
+fn above_most(facts: &Facts, raised: &Raised, id: JobId) -> Vec<Broken> {
+    let Some(job) = facts.jobs.get(&id) else {
         return Vec::new();
     };
     let Some(spec) = job.running_spec() else {
@@ -170,7 +220,7 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
         let leaving: u64 = slices_of(&job.decided)
             .iter()
             .filter(|(k, _)| k.group == group.name)
-            .map(|(k, ranges)| picture.count(id, k, ranges).leaving)
+            .map(|(k, ranges)| facts.count(id, k, ranges).leaving)
             .sum();
         let most = u64::from(group.most_active());
         (granted > most.saturating_add(leaving)).then(|| Broken::MaxRunning {
@@ -181,8 +231,8 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
         })
     });
     // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
-    let spec_of = |id: &JobId| picture.jobs.get(id).and_then(|j| j.spec.as_deref());
-    let mut raised = picture.raised.keys().filter_map(spec_of);
+    let spec_of = |id: &JobId| facts.jobs.get(id).and_then(|j| j.spec.as_deref());
+    let mut raised = raised.keys().filter_map(spec_of);
     if raised.any(|s| s.pool == spec.pool) {
         groups.collect()
     } else {
@@ -191,7 +241,7 @@ fn above_most(picture: &Picture, id: JobId) -> Vec<Broken> {
 }
 
 fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
-    let job = picture.jobs.get(&id)?;
+    let job = picture.facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
     let told: u64 = crate::progress::waiting::waiting(picture, id, job, Default::default())
         .iter()
@@ -206,7 +256,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
             let slices = job.decided_slices();
             let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
             let begun = of_group.map(|(k, ranges)| {
-                let count = picture.count(id, k, ranges);
+                let count = picture.facts.count(id, k, ranges);
                 count.active + count.ended
             });
             u64::from(group.instances).saturating_sub(begun.sum())
@@ -214,7 +264,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
         .sum();
     // Active ones that are to begin again and find no host are told beside them.
     let slices = job.decided_slices();
-    let reports = slices.keys().filter_map(|k| picture.report(id, k));
+    let reports = slices.keys().filter_map(|k| picture.facts.report(id, k));
     let again: u64 = reports.map(|r| r.active.saturating_sub(r.live)).sum();
     let explained = (waiting..=waiting.saturating_add(again)).contains(&told);
     (!explained).then_some(Broken::Unexplained {
@@ -230,15 +280,14 @@ fn takes(spec: &JobSpec, kind: Kind) -> bool {
     asks && !(spec.revocable && kind == Kind::Cpus)
 }
 
-fn above_limit(picture: &Picture, sums: &Ledger) -> Vec<Broken> {
-    let held = sums.held_by_path(picture);
-    let raised: Vec<(&JobSpec, bool)> = picture
-        .raised
+fn above_limit(facts: &Facts, sums: &Ledger, raised: &Raised) -> Vec<Broken> {
+    let held = sums.held_by_path(facts);
+    let raised: Vec<(&JobSpec, bool)> = raised
         .iter()
-        .filter_map(|(id, counted)| Some((picture.jobs.get(id)?.spec.as_deref()?, *counted)))
+        .filter_map(|(id, counted)| Some((facts.jobs.get(id)?.spec.as_deref()?, *counted)))
         .collect();
     let mut out = Vec::new();
-    for pool in picture.pools.pools.values() {
+    for pool in facts.pools.pools.values() {
         let inside = |path: &str| {
             std::iter::successors(Some(path), |p| Some(PoolTree::parent(p)).filter(|p| *p != "/"))
                 .any(|p| p == pool.path)

@@ -1,6 +1,7 @@
 //! How many things a leader holds of what jobs add, by name. Every field is named, so that a new one is counted or said to be of another
 //! size than that of jobs.
 
+use crate::facts::Facts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::picture::Picture;
@@ -27,6 +28,8 @@ impl ResourceManager {
             published: _,
             ops,
             picture,
+            // Of one step.
+            last_cycle: _,
             timers: _,
             dirty,
             regrant,
@@ -85,6 +88,15 @@ impl ResourceManager {
 
 fn of_picture(picture: &Picture) -> Footprint {
     let Picture {
+        facts,
+        demand,
+        // By pools, and bounded lists of what waits.
+        division: _,
+        admission: _,
+        preemption,
+        revision: _,
+    } = picture;
+    let Facts {
         clusters,
         control: _,
         pools: _,
@@ -96,23 +108,16 @@ fn of_picture(picture: &Picture) -> Footprint {
         specs,
         homes: _,
         host_pools: _,
-        ledger,
-        // Sums by pools, and bounded lists of those who wait.
-        division: _,
-        claims,
-        raised,
         awaiting: _,
-        revision: _,
         pause: _,
-    } = picture;
+    } = facts;
     [
         ("reports", clusters.values().map(of_cluster).sum()),
         ("jobs", jobs.footprint()),
         ("ended", ended.len()),
         ("specs", specs.len()),
-        ("sums", ledger.footprint()),
-        ("claims", claims.footprint()),
-        ("raised", raised.len()),
+        ("sums", demand.ledger.footprint()),
+        ("claims", preemption.footprint()),
     ]
     .into()
 }

@@ -1,7 +1,6 @@
 //! What a leader does about sums over jobs that are wrong: it counts them for a metric, and tells an
 //! operator.
 
-use crate::demand::ledger;
 use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};
 use echelon_core_model::{Span, Timestamp};
@@ -41,8 +40,8 @@ impl ResourceManager {
             return;
         }
         self.timers.audit = now;
-        let found = ledger::audit(&mut self.picture);
-        let steps = self.picture.ledger.sum_errors();
+        let found = self.picture.demand.ledger.audit(&self.picture.facts);
+        let steps = self.picture.demand.ledger.sum_errors();
         let faults = &mut self.sum_faults;
         let new = steps.saturating_sub(faults.seen);
         faults.seen = steps;

@@ -5,8 +5,8 @@ use crate::demand::host_limits::HostLimits;
 use crate::demand::request::request;
 use crate::demand::slices::Line as SliceLine;
 use crate::demand::slices::lines;
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId};
@@ -14,12 +14,12 @@ use echelon_core_pools::{Request, SliceRequest, Turn};
 use std::collections::BTreeMap;
 
 /// What a waiting group asks for, as far as the hosts where it is bound can hold it.
-pub(crate) fn ask(picture: &Picture, limits: &HostLimits, turn: &Turn) -> Option<Request> {
-    let job = picture.jobs.get(&turn.job)?;
+pub(crate) fn ask(facts: &Facts, limits: &HostLimits, turn: &Turn) -> Option<Request> {
+    let job = facts.jobs.get(&turn.job)?;
     let spec = job.running_spec()?;
     let group = spec.group(&turn.group)?;
-    let lines = lines(picture, turn.job, job);
-    let request = asked(picture, (turn.job, job), (spec, group), &lines)?;
+    let lines = lines(facts, turn.job, job);
+    let request = asked(facts, (turn.job, job), (spec, group), &lines)?;
     Some(within_hosts(limits, (spec, group), &lines, request))
 }
 
@@ -57,14 +57,14 @@ fn within_hosts(
 
 /// What a group asks for, or the gang that it belongs to.
 pub(crate) fn asked(
-    picture: &Picture,
+    facts: &Facts,
     (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[SliceLine],
 ) -> Option<Request> {
     if spec.gang.is_some() {
-        gangs::request(picture, (id, job), spec, lines)
+        gangs::request(facts, (id, job), spec, lines)
     } else {
-        request(picture, (id, job), (spec, group), lines)
+        request(facts, (id, job), (spec, group), lines)
     }
 }

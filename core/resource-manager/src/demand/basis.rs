@@ -1,9 +1,9 @@
 //! What sums and queues depend on beside jobs.
 
+use crate::facts::Facts;
 use crate::facts::capacity::lends;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, Resources, Version};
@@ -33,13 +33,13 @@ pub(crate) struct OfCluster {
 }
 
 impl Basis {
-    pub(crate) fn of(picture: &Picture) -> Self {
-        let clusters = picture.clusters.iter();
+    pub(crate) fn of(facts: &Facts) -> Self {
+        let clusters = facts.clusters.iter();
         Self {
-            structure: picture.structure,
-            lent: picture.lent_kinds(),
-            host_pools: picture.host_pools.clone(),
-            awaiting: picture.awaiting.is_some(),
+            structure: facts.structure,
+            lent: facts.lent_kinds(),
+            host_pools: facts.host_pools.clone(),
+            awaiting: facts.awaiting.is_some(),
             clusters: clusters
                 .enumerate()
                 .map(|(i, (id, c))| (id.clone(), OfCluster::of(i, c)))

@@ -1,34 +1,34 @@
 //! Capacity that is divided among pools.
 
 use crate::demand::ledger::Ledger;
+use crate::facts::Facts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Kind, Resources};
 
 /// The usable capacity of every cluster.
 pub(crate) fn usable<'a>(
-    picture: &'a Picture,
+    facts: &'a Facts,
     ledger: &'a Ledger,
 ) -> impl Iterator<Item = (&'a ClusterId, &'a ClusterView, UsableCapacity)> {
-    let kinds = picture.lent_kinds();
-    let clusters = picture.clusters.iter();
+    let kinds = facts.lent_kinds();
+    let clusters = facts.clusters.iter();
     clusters.map(move |(id, c)| (id, c, UsableCapacity::of(c, ledger.taken(id), kinds)))
 }
 
 /// What there is to divide of what hosts lend: of clusters with a shard that obeys this leader.
 #[must_use]
-pub fn lent(picture: &Picture, ledger: &Ledger) -> Resources {
-    let there = usable(picture, ledger).filter(|(_, c, _)| c.takes_grants());
+pub fn lent(facts: &Facts, ledger: &Ledger) -> Resources {
+    let there = usable(facts, ledger).filter(|(_, c, _)| c.takes_grants());
     there.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.lent))
 }
 
 /// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs
 /// have beside these counts as far as such work wants it: no other work can use it.
 #[must_use]
-pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
-    let there = usable(picture, ledger);
+pub fn capacity(facts: &Facts, ledger: &Ledger) -> Resources {
+    let there = usable(facts, ledger);
     let (all, open) = there.fold((Resources::ZERO, Resources::ZERO), |(all, open), (_, _, c)| {
         (all.plus(c.all), open.plus(c.without_gpus))
     });
@@ -40,8 +40,8 @@ pub fn capacity(picture: &Picture, ledger: &Ledger) -> Resources {
 /// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that
 /// are closed, and of clusters that are cordoned or draining.
 #[must_use]
-pub fn closed(picture: &Picture, ledger: &Ledger) -> Resources {
-    let there = usable(picture, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);
+pub fn closed(facts: &Facts, ledger: &Ledger) -> Resources {
+    let there = usable(facts, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);
     there.fold(Resources::ZERO, |sum, (_, c, usable)| {
         let of_hosts = c.capacity.as_ref().map(|told| told.closed).unwrap_or_default();
         sum.plus(total(c).minus(usable.all)).plus(of_hosts)

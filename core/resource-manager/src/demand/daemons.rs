@@ -2,44 +2,43 @@
 //! to another.
 
 use crate::assignment::indexes::{assign, give};
+use crate::facts::Facts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::manager::ResourceManager;
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl ResourceManager {
-    /// Brings the numbers of instances of daemons that are to be looked at up to date: everything else treats them as asked for.
-    pub(crate) fn count_daemons(&mut self) {
-        let ids: Vec<JobId> = self.dirty.iter().copied().collect();
-        for id in ids {
-            let Some(spec) = counted(&self.picture, id) else {
-                continue;
-            };
-            let spec = self.picture.specs.share(spec);
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
-                job.spec = Some(spec);
-            }
+/// Brings the numbers of instances of daemons up to date: everything else treats them as asked for. Returns which have changed.
+pub(crate) fn count_daemons(facts: &mut Facts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    let mut changed = BTreeSet::new();
+    for id in jobs {
+        let Some(spec) = counted(facts, *id) else {
+            continue;
+        };
+        let spec = facts.specs.share(spec);
+        if let Some(job) = facts.jobs.get_mut(id) {
+            job.spec = Some(spec);
+            changed.insert(*id);
         }
     }
+    changed
 }
 
 /// The spec of a daemon with as many instances as there are hosts; `None`: it is none, or has as many.
-fn counted(picture: &Picture, id: JobId) -> Option<JobSpec> {
-    let job = picture.jobs.get(&id)?;
+fn counted(facts: &Facts, id: JobId) -> Option<JobSpec> {
+    let job = facts.jobs.get(&id)?;
     let spec = job.spec.as_deref().filter(|spec| spec.kind == JobKind::Daemon)?;
     let mut next = spec.clone();
     for group in &mut next.groups {
-        let all: u64 = clusters(picture, spec, job, &group.name)
+        let all: u64 = clusters(facts, spec, job, &group.name)
             .iter()
             .map(|c| {
                 let here = assigned(job, &group.name, c);
-                wanted(picture, (id, job, spec), &group.name, c).max(here)
+                wanted(facts, (id, job, spec), &group.name, c).max(here)
             })
             .sum();
         group.instances = u32::try_from(all).unwrap_or(u32::MAX);
@@ -48,10 +47,10 @@ fn counted(picture: &Picture, id: JobId) -> Option<JobSpec> {
 }
 
 /// Gives each cluster the numbers that it lacks.
-pub(crate) fn assign_missing(picture: &Picture, id: JobId, job: &mut JobView, spec: &JobSpec) {
+pub(crate) fn assign_missing(facts: &Facts, id: JobId, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
-        let shares = clusters(picture, spec, job, &group.name).into_iter().map(|c| {
-            let wanted = wanted(picture, (id, job, spec), &group.name, &c);
+        let shares = clusters(facts, spec, job, &group.name).into_iter().map(|c| {
+            let wanted = wanted(facts, (id, job, spec), &group.name, &c);
             let more = wanted.saturating_sub(assigned(job, &group.name, &c));
             (c, more)
         });
@@ -94,10 +93,10 @@ fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> 
 
 /// A daemon's spec as a plan sees it: with one instance on each host that may be placed on, whatever its constraints say of hosts, which
 /// only shards can judge. Of other kinds the same spec.
-pub(crate) fn planned(picture: &Picture, spec: &JobSpec) -> JobSpec {
+pub(crate) fn planned(facts: &Facts, spec: &JobSpec) -> JobSpec {
     let mut out = spec.clone();
     if spec.kind == JobKind::Daemon {
-        let hosts: u64 = hosts(picture, spec).into_iter().map(|(_, n)| n).sum();
+        let hosts: u64 = hosts(facts, spec).into_iter().map(|(_, n)| n).sum();
         for group in &mut out.groups {
             group.instances = u32::try_from(hosts).unwrap_or(u32::MAX);
         }
@@ -106,16 +105,16 @@ pub(crate) fn planned(picture: &Picture, spec: &JobSpec) -> JobSpec {
 }
 
 /// Gives clusters the numbers that a plan sees.
-pub(crate) fn assign_planned(picture: &Picture, job: &mut JobView, spec: &JobSpec) {
+pub(crate) fn assign_planned(facts: &Facts, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
-        let shares = hosts(picture, spec);
+        let shares = hosts(facts, spec);
         let decided = Arc::make_mut(&mut job.decided);
         assign(decided, &group.name, &RangeSet::new(), &shares);
     }
 }
 
-fn hosts(picture: &Picture, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
-    let open = picture.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+fn hosts(facts: &Facts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
+    let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
     let told = open.filter_map(|(id, view)| Some((id.clone(), view.capacity.as_ref()?.hosts)));
     told.map(|(id, n)| (id, u64::from(n)))
         .filter(|(_, n)| *n > 0)
@@ -123,15 +122,15 @@ fn hosts(picture: &Picture, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
 }
 
 /// How many numbers of a group its cluster has beyond its hosts.
-pub(crate) fn surplus(picture: &Picture, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
+pub(crate) fn surplus(facts: &Facts, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
     let Some(spec) = job.running_spec() else { return 0 };
-    let wanted = wanted(picture, (id, job, spec), &key.group, &key.cluster);
+    let wanted = wanted(facts, (id, job, spec), &key.group, &key.cluster);
     assigned(job, &key.group, &key.cluster).saturating_sub(wanted)
 }
 
 /// The clusters that have, or are to have, something of a group.
-fn clusters(picture: &Picture, spec: &JobSpec, job: &JobView, group: &GroupName) -> BTreeSet<ClusterId> {
-    let open = picture.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+fn clusters(facts: &Facts, spec: &JobSpec, job: &JobView, group: &GroupName) -> BTreeSet<ClusterId> {
+    let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
     let has = job.decided.ranges(group).iter().map(|r| r.cluster.clone());
     open.map(|(id, _)| id.clone()).chain(has).collect()
 }
@@ -149,12 +148,12 @@ fn assigned(job: &JobView, group: &GroupName, cluster: &ClusterId) -> u64 {
 /// How many a cluster is to have: one for each host. Before its shard has counted them it keeps what it has, and has one at least, by
 /// which it hears of the daemon. One that takes nothing new gets no more.
 fn wanted(
-    picture: &Picture,
+    facts: &Facts,
     (id, job, spec): (JobId, &JobView, &JobSpec),
     group: &GroupName,
     cluster: &ClusterId,
 ) -> u64 {
-    let view = picture.clusters.get(cluster);
+    let view = facts.clusters.get(cluster);
     let open = view.is_some_and(|view| takes(spec, cluster, view));
     let word = view.and_then(|view| view.words.get(&(id, group.clone())));
     let here = assigned(job, group, cluster);

@@ -7,8 +7,8 @@ use crate::demand::basis::Basis;
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, request};
 use crate::demand::slices::{Line, has_begun, is_restless, is_somewhere_unplaced, lines};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Few, GroupName, JobId, Span, Timestamp};
@@ -73,7 +73,7 @@ pub struct Entry {
 }
 
 /// What a job adds now.
-pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) -> Entry {
+pub(crate) fn entry(facts: &Facts, basis: &Basis, id: JobId, job: &JobView) -> Entry {
     let mut out = Entry {
         later: avoided_until(job),
         ..Entry::default()
@@ -81,43 +81,43 @@ pub(crate) fn entry(picture: &Picture, basis: &Basis, id: JobId, job: &JobView) 
     out.marks.unstored = job.tombstone || job.decided != job.durable;
     let Some(spec) = job.spec.as_ref().filter(|_| job.is_live()) else {
         if let Some(spec) = job.aside.as_ref().and_then(|aside| aside.spec.as_ref()) {
-            add_aside(&mut out, picture, id, spec);
+            add_aside(&mut out, facts, id, spec);
         }
         return out;
     };
-    let lines = lines(picture, id, job);
+    let lines = lines(facts, id, job);
     out.spec = Some(Arc::clone(spec));
-    out.pool = picture
+    out.pool = facts
         .hierarchy
         .find(&spec.pool)
-        .filter(|i| picture.hierarchy.is_leaf(*i));
-    let of = out.pool.and_then(|i| picture.hierarchy.pool(i));
+        .filter(|i| facts.hierarchy.is_leaf(*i));
+    let of = out.pool.and_then(|i| facts.hierarchy.pool(i));
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.counted = has_begun(&lines);
-    out.marks.unplaced = is_somewhere_unplaced(picture, id, &lines);
-    out.marks.restless = out.marks.unplaced || is_restless(picture, &lines);
+    out.marks.unplaced = is_somewhere_unplaced(facts, id, &lines);
+    out.marks.restless = out.marks.unplaced || is_restless(facts, &lines);
     out.wanted = spec.groups.iter().map(|g| wanted(job, g, &lines)).collect();
     add_places(&mut out, spec, &lines);
     let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.marks.dated = dated && out.instances() > 0;
     if job.running_spec().is_some() {
-        out.waits = waits((picture, basis), (id, job), &out, &lines);
+        out.waits = waits((facts, basis), (id, job), &out, &lines);
     }
     out
 }
 
 /// What a job adds that is set aside: all that its shards say is active of it. It asks for no more, and nothing is taken of it.
-fn add_aside(out: &mut Entry, picture: &Picture, id: JobId, spec: &Arc<JobSpec>) {
+fn add_aside(out: &mut Entry, facts: &Facts, id: JobId, spec: &Arc<JobSpec>) {
     out.spec = Some(Arc::clone(spec));
-    out.pool = match pool_of(picture, &spec.pool) {
+    out.pool = match pool_of(facts, &spec.pool) {
         PoolRef::Known(pool) => Some(pool),
         PoolRef::Unknown(_) => None,
     };
-    let of = out.pool.and_then(|i| picture.hierarchy.pool(i));
+    let of = out.pool.and_then(|i| facts.hierarchy.pool(i));
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.aside = true;
     let mut wanted = vec![0u64; spec.groups.len()];
-    for (cluster, view) in &picture.clusters {
+    for (cluster, view) in &facts.clusters {
         for ((_, name, _), report) in view.reports_of(id) {
             let Some(at) = spec.groups.iter().position(|g| g.name == *name) else {
                 continue;
@@ -156,7 +156,7 @@ fn add_places(out: &mut Entry, spec: &JobSpec, lines: &[Line]) {
 }
 
 pub(crate) fn waits(
-    (picture, basis): (&Picture, &Basis),
+    (facts, basis): (&Facts, &Basis),
     (id, job): (JobId, &JobView),
     entry: &Entry,
     lines: &[Line],
@@ -165,12 +165,12 @@ pub(crate) fn waits(
         return Box::default();
     };
     let requests: Vec<Request> = if spec.gang.is_some() {
-        let gang = gangs::request(picture, (id, job), spec, lines);
+        let gang = gangs::request(facts, (id, job), spec, lines);
         gang.into_iter().collect()
     } else {
         let groups = spec.groups.iter();
         groups
-            .filter_map(|group| request(picture, (id, job), (spec, group), lines))
+            .filter_map(|group| request(facts, (id, job), (spec, group), lines))
             .collect()
     };
     let waits = requests.into_iter().filter(|r| r.room > 0).filter_map(|r| {

@@ -2,17 +2,14 @@
 
 use crate::assignment::indexes::{missing, note_holders};
 use crate::assignment::ranges::{Cut, change, joined};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(crate) type Slices = BTreeMap<(JobId, GroupName, Generation), RangeSet>;
 
 /// Instances of one group, found at one cluster.
 pub(crate) struct FoundHere {
@@ -23,8 +20,8 @@ pub(crate) struct FoundHere {
 }
 
 /// What was found of a job, the latest generation first.
-fn found_of(picture: &Picture, id: JobId) -> Vec<FoundHere> {
-    let clusters = picture.clusters.iter();
+fn found_of(facts: &Facts, id: JobId) -> Vec<FoundHere> {
+    let clusters = facts.clusters.iter();
     let clusters = clusters.filter(|(_, view)| view.wish() != Wish::Left);
     let all = clusters.flat_map(|(cluster, view)| {
         let of_job = view.found.of_job(id);
@@ -44,8 +41,8 @@ fn found_of(picture: &Picture, id: JobId) -> Vec<FoundHere> {
 }
 
 /// Gives what was found of a job to the clusters that have it.
-pub(crate) fn take_found(picture: &Picture, id: JobId, job: &mut JobView) {
-    let mut found = found_of(picture, id);
+pub(crate) fn take_found(facts: &Facts, id: JobId, job: &mut JobView) {
+    let mut found = found_of(facts, id);
     let Some(spec) = job.running().filter(|_| !found.is_empty()) else {
         return;
     };

@@ -2,15 +2,15 @@
 
 use crate::demand::request::{PoolRef, avoided, pool_of, terms_in, unbound};
 use crate::demand::slices::Line;
+use crate::facts::Facts;
 use crate::facts::host_pools::HostPools;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{Generation, JobId, Resources};
 use echelon_core_pools::{Member, Request, SliceRequest, Unit};
 
 /// What of a gang is to begin together: all that is not granted yet and has not ended, of each group.
-pub(crate) fn members(picture: &Picture, job: &JobView, spec: &JobSpec, lines: &[Line]) -> Vec<Member> {
+pub(crate) fn members(facts: &Facts, job: &JobView, spec: &JobSpec, lines: &[Line]) -> Vec<Member> {
     let bound = lines.iter().map(|l| Member {
         group: l.key.group.clone(),
         generation: l.key.generation,
@@ -21,7 +21,7 @@ pub(crate) fn members(picture: &Picture, job: &JobView, spec: &JobSpec, lines: &
         group: g.name.clone(),
         generation: Generation::default(),
         more: 0,
-        unbound: unbound(picture, job, spec, &g.name),
+        unbound: unbound(facts, job, spec, &g.name),
     });
     let lacking = bound.chain(free);
     lacking.filter(|m| m.more > 0 || m.unbound > 0).collect()
@@ -51,19 +51,19 @@ pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -
 
 /// What a gang asks for; `None` when it asks for nothing, something of it is to leave, or its pool is not there.
 pub(crate) fn request(
-    picture: &Picture,
+    facts: &Facts,
     (id, job): (JobId, &JobView),
     spec: &JobSpec,
     lines: &[Line],
 ) -> Option<Request> {
-    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+    let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
         return None;
     };
     let leaves = |group| job.decided.ranges(group).iter().any(|r| r.releasing.is_some());
     let leaves = job.groups().iter().any(leaves);
     let cluster = lines.first().map(|l| &l.key.cluster);
     let apart = lines.iter().any(|l| Some(&l.key.cluster) != cluster);
-    let members = members(picture, job, spec, lines);
+    let members = members(facts, job, spec, lines);
     if leaves || apart || members.is_empty() || job.decided != job.durable {
         return None;
     }
@@ -77,8 +77,8 @@ pub(crate) fn request(
         job: id,
         group: members.first()?.group.clone(),
         pool,
-        terms: terms_in(picture, pool, spec, lines),
-        unit: unit(&picture.host_pools, spec, &members),
+        terms: terms_in(facts, pool, spec, lines),
+        unit: unit(&facts.host_pools, spec, &members),
         room: 1,
         unbound: u64::from(bound.is_none()),
         slices: bound.into_iter().collect(),

@@ -2,9 +2,9 @@
 //! largest host decides. What no host can ever hold is no demand: it would keep capacity from other pools for ever.
 
 use crate::demand::ledger::Ledger;
+use crate::facts::Facts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
-use crate::picture::Picture;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Capacity;
@@ -86,12 +86,12 @@ impl LargestHosts {
 }
 
 impl ClusterLimits {
-    fn of(picture: &Picture, id: &ClusterId, cluster: &ClusterView) -> Self {
+    fn of(facts: &Facts, ledger: &Ledger, id: &ClusterId, cluster: &ClusterView) -> Self {
         let is_closed =
             cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
         let usable = || {
-            let taken = picture.ledger.taken(id);
-            UsableCapacity::of(cluster, taken, picture.lent_kinds()).all
+            let taken = ledger.taken(id);
+            UsableCapacity::of(cluster, taken, facts.lent_kinds()).all
         };
         Self {
             id: id.clone(),
@@ -158,11 +158,11 @@ impl ClusterLimits {
 }
 
 impl HostLimits {
-    pub(crate) fn of(picture: &Picture) -> Self {
-        let clusters = picture.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
+    pub(crate) fn of(facts: &Facts, ledger: &Ledger) -> Self {
+        let clusters = facts.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
         Self(
             clusters
-                .map(|(id, c)| ClusterLimits::of(picture, id, c))
+                .map(|(id, c)| ClusterLimits::of(facts, ledger, id, c))
                 .collect(),
         )
     }
@@ -230,34 +230,41 @@ impl HostLimits {
 
 /// Why no host of a cluster can ever hold an instance of a group, where that is known.
 pub(crate) fn refusal(
-    picture: &Picture,
+    facts: &Facts,
+    ledger: &Ledger,
     cluster: &ClusterId,
     spec: &JobSpec,
     group: &GroupSpec,
 ) -> Option<Reason> {
     let class = InstanceClass::of(spec, group)?;
-    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
+    let limits = ClusterLimits::of(facts, ledger, cluster, facts.clusters.get(cluster)?);
     limits.refusal(class.digest(), &class)
 }
 
 /// How many instances of a group a cluster's hosts hold when they are empty; `None`: nothing says that there is a bound.
 pub(crate) fn ever_at(
-    picture: &Picture,
+    facts: &Facts,
+    ledger: &Ledger,
     cluster: &ClusterId,
     spec: &JobSpec,
     group: &GroupSpec,
 ) -> Option<u64> {
     let class = InstanceClass::of(spec, group)?;
-    let limits = ClusterLimits::of(picture, cluster, picture.clusters.get(cluster)?);
+    let limits = ClusterLimits::of(facts, ledger, cluster, facts.clusters.get(cluster)?);
     limits.ever(class.digest(), &class)
 }
 
 /// Why no host of any cluster that a job may use can ever hold an instance of a group: the first cluster's reason, with what is true
 /// of each. `None`: one can, or that is not known.
-pub(crate) fn fits_nowhere(picture: &Picture, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+pub(crate) fn fits_nowhere(
+    facts: &Facts,
+    ledger: &Ledger,
+    spec: &JobSpec,
+    group: &GroupSpec,
+) -> Option<Reason> {
     let class = InstanceClass::of(spec, group)?;
     let digest = class.digest();
-    let limits = HostLimits::of(picture);
+    let limits = HostLimits::of(facts, ledger);
     let all = limits
         .chosen(&spec.clusters.only)
         .map(|c| c.refusal(digest, &class));

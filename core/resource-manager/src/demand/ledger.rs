@@ -7,7 +7,6 @@ pub(crate) mod classes;
 pub(crate) mod told;
 pub(crate) mod totals;
 
-pub(crate) use self::audit::audit;
 pub(crate) use self::totals::OfPool;
 use crate::demand::basis::Basis;
 #[cfg(test)]
@@ -19,8 +18,7 @@ use crate::demand::ledger::classes::KnownClass;
 use crate::demand::ledger::totals::{Step, Totals};
 #[cfg(test)]
 use crate::demand::request::PoolRef;
-use crate::facts::host_pools::HostPools;
-use crate::picture::Picture;
+use crate::facts::Facts;
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{ClusterId, JobId, Timestamp};
 #[cfg(test)]
@@ -53,38 +51,39 @@ pub struct Ledger {
     losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
 }
 
-/// Brings the ledger up to date with the jobs that were changed, and tells which.
-pub(crate) fn refresh(picture: &mut Picture) -> BTreeSet<JobId> {
-    let mut ledger = std::mem::take(&mut picture.ledger);
-    let mut changed = picture.jobs.take_changed();
-    picture.host_pools = HostPools::of(picture.clusters.values());
-    let basis = Basis::of(picture);
-    if basis != ledger.basis {
-        changed.extend(ledger.rebase(basis));
-    }
-    let mut touched = BTreeSet::new();
-    for id in &changed {
-        let now = picture
-            .jobs
-            .get(id)
-            .map(|job| entry(picture, &ledger.basis, *id, job));
-        touched.extend(ledger.change(*id, now));
-    }
-    picture.division.touched.extend(touched);
-    picture.ledger = ledger;
-    changed
+/// What a refresh has found.
+pub(crate) struct Refreshed {
+    /// The jobs that have changed.
+    pub(crate) jobs: BTreeSet<JobId>,
+    /// The pools whose sums have.
+    pub(crate) pools: BTreeSet<PoolIdx>,
 }
 
 impl Ledger {
+    /// Brings the sums up to date with the jobs that have changed.
+    pub(crate) fn refresh(&mut self, facts: &Facts, changed: BTreeSet<JobId>) -> Refreshed {
+        let mut jobs = changed;
+        let basis = Basis::of(facts);
+        if basis != self.basis {
+            jobs.extend(self.rebase(basis));
+        }
+        let mut pools = BTreeSet::new();
+        for id in &jobs {
+            let now = facts.jobs.get(id).map(|job| entry(facts, &self.basis, *id, job));
+            pools.extend(self.change(*id, now));
+        }
+        Refreshed { jobs, pools }
+    }
+
     /// The sums of everything, made anew.
     #[must_use]
-    pub fn new(picture: &Picture) -> Self {
+    pub fn new(facts: &Facts) -> Self {
         let mut out = Self {
-            basis: Basis::of(picture),
+            basis: Basis::of(facts),
             ..Self::default()
         };
-        for (id, job) in picture.jobs.iter() {
-            let entry = entry(picture, &out.basis, *id, job);
+        for (id, job) in facts.jobs.iter() {
+            let entry = entry(facts, &out.basis, *id, job);
             out.put_in(*id, entry);
         }
         out

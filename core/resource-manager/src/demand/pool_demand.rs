@@ -5,7 +5,7 @@ use crate::demand::entry::sums::Sums;
 use crate::demand::host_limits::HostLimits;
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
-use crate::picture::Picture;
+use crate::facts::Facts;
 use echelon_core_model::Resources;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -22,24 +22,24 @@ pub struct Wanted {
 
 /// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
 #[must_use]
-pub fn demands(picture: &Picture, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
-    demands_within(&HostLimits::of(picture), picture, ledger)
+pub fn demands(facts: &Facts, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
+    demands_within(&HostLimits::of(facts, ledger), facts, ledger)
 }
 
 pub(crate) fn demands_within(
     limits: &HostLimits,
-    picture: &Picture,
+    facts: &Facts,
     ledger: &Ledger,
 ) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
     known
-        .map(|(pool, of)| (pool, wanted(limits, picture, ledger, pool, of)))
+        .map(|(pool, of)| (pool, wanted(limits, facts, ledger, pool, of)))
         .collect()
 }
 
 pub(crate) fn wanted(
     limits: &HostLimits,
-    picture: &Picture,
+    facts: &Facts,
     ledger: &Ledger,
     pool: PoolIdx,
     of: &OfPool,
@@ -57,7 +57,7 @@ pub(crate) fn wanted(
         let wanted = if choice.only.is_empty() {
             wanted
         } else {
-            let there = clusters_of(picture, ledger, &choice.only);
+            let there = clusters_of(facts, ledger, &choice.only);
             wanted.min_each(there).max_each(sums.ordinary.allocated)
         };
         let sum: &mut Resources = match (choice.terms.preemptible, choice.terms.controller) {
@@ -71,7 +71,7 @@ pub(crate) fn wanted(
     }
     if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
         // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
-        let (pool, held) = (picture.hierarchy.pool(pool), of.held());
+        let (pool, held) = (facts.hierarchy.pool(pool), of.held());
         let firmly = pool
             .map(|p| p.reservation)
             .unwrap_or_default()
@@ -92,8 +92,8 @@ pub(crate) fn wanted(
 }
 
 /// The usable capacity of the clusters of a choice.
-fn clusters_of(picture: &Picture, ledger: &Ledger, only: &[String]) -> Resources {
-    let chosen = usable(picture, ledger).filter(|(id, c, _)| {
+fn clusters_of(facts: &Facts, ledger: &Ledger, only: &[String]) -> Resources {
+    let chosen = usable(facts, ledger).filter(|(id, c, _)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
         only.iter().any(|o| o == name || o == id.as_str())
     });

@@ -2,8 +2,8 @@
 
 use crate::assignment::indexes::missing;
 use crate::demand::slices::{Line, has_begun};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -19,24 +19,24 @@ pub enum PoolRef {
     Unknown(String),
 }
 
-pub(crate) fn pool_of(picture: &Picture, path: &str) -> PoolRef {
-    let found = picture.hierarchy.find(path);
-    let leaf = found.filter(|i| picture.hierarchy.is_leaf(*i));
+pub(crate) fn pool_of(facts: &Facts, path: &str) -> PoolRef {
+    let found = facts.hierarchy.find(path);
+    let leaf = found.filter(|i| facts.hierarchy.is_leaf(*i));
     leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
 }
 
 /// What a group asks for: more at the clusters where something of it is bound, and clusters for the rest. `None` when it asks
 /// for nothing, or its pool is not there.
 pub(crate) fn request(
-    picture: &Picture,
+    facts: &Facts,
     (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[Line],
 ) -> Option<Request> {
-    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+    let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
         return None;
     };
-    let terms = terms_in(picture, pool, spec, lines);
+    let terms = terms_in(facts, pool, spec, lines);
     let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
     let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     let avoid = avoided(job, &group.name);
@@ -54,13 +54,13 @@ pub(crate) fn request(
         })
     });
     let slices: Vec<SliceRequest> = slices.collect();
-    let unbound = unbound(picture, job, spec, &group.name);
+    let unbound = unbound(facts, job, spec, &group.name);
     (!slices.is_empty() || unbound > 0).then(|| Request {
         job: id,
         group: group.name.clone(),
         pool,
         terms,
-        unit: unit_of(picture, group),
+        unit: unit_of(facts, group),
         room: u64::from(group.most_active()).saturating_sub(allocated),
         slices,
         unbound,
@@ -72,8 +72,8 @@ pub(crate) fn request(
 
 /// Instances of a group that are bound nowhere and ask for a cluster. Daemons ask for none: the hosts of each cluster are
 /// counted.
-pub(crate) fn unbound(picture: &Picture, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
-    let asks = picture.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
+pub(crate) fn unbound(facts: &Facts, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
+    let asks = facts.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
     if asks { missing(job, group) } else { 0 }
 }
 
@@ -96,8 +96,8 @@ pub(crate) fn avoided(job: &JobView, group: &GroupName) -> Vec<ClusterId> {
 }
 
 /// One instance of a group.
-pub(crate) fn unit_of(picture: &Picture, group: &GroupSpec) -> Unit {
-    Unit::one(group.room()).on(picture.host_pools.index(&group.siting.host_pool))
+pub(crate) fn unit_of(facts: &Facts, group: &GroupSpec) -> Unit {
+    Unit::one(group.room()).on(facts.host_pools.index(&group.siting.host_pool))
 }
 
 /// On what terms a job runs.
@@ -116,9 +116,9 @@ pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
 }
 
 /// On what terms a job asks for more of a pool.
-pub(crate) fn terms_in(picture: &Picture, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
+pub(crate) fn terms_in(facts: &Facts, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
     Terms {
-        counted: !picture.hierarchy.bounds_jobs(pool) || has_begun(lines),
+        counted: !facts.hierarchy.bounds_jobs(pool) || has_begun(lines),
         ..terms_of(spec)
     }
 }

@@ -1,8 +1,8 @@
 //! The slices of a job in numbers.
 
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::{JobId, ReasonCode};
@@ -18,12 +18,12 @@ pub(crate) struct Line {
 }
 
 /// The slices of a job's assignment, as it is decided, by group.
-pub(crate) fn lines(picture: &Picture, id: JobId, job: &JobView) -> Vec<Line> {
+pub(crate) fn lines(facts: &Facts, id: JobId, job: &JobView) -> Vec<Line> {
     let slices = job.decided_slices().into_iter();
     slices
         .map(|(key, ranges)| {
-            let count = picture.count(id, &key, &ranges);
-            let allocated = picture.allocated(job, id, &key, &ranges);
+            let count = facts.count(id, &key, &ranges);
+            let allocated = facts.allocated(job, id, &key, &ranges);
             let granted = job.grants.get(&key).map_or(0, |g| g.granted());
             let stays = granted.max(count.active.saturating_sub(count.preempting));
             Line {
@@ -42,18 +42,18 @@ pub(crate) fn has_begun(lines: &[Line]) -> bool {
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.
-pub(crate) fn is_restless(picture: &Picture, lines: &[Line]) -> bool {
+pub(crate) fn is_restless(facts: &Facts, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
     let draining = |l: &Line| {
-        let cluster = picture.clusters.get(&l.key.cluster);
+        let cluster = facts.clusters.get(&l.key.cluster);
         cluster.is_some_and(|c| c.wish() == Wish::Draining)
     };
     let waits = |l: &Line| l.count.startable() > l.allocated;
     lines.iter().any(|l| marked(l) || draining(l) || waits(l))
 }
 
-pub(crate) fn is_somewhere_unplaced(picture: &Picture, id: JobId, lines: &[Line]) -> bool {
-    let reports = lines.iter().filter_map(|l| picture.report(id, &l.key));
+pub(crate) fn is_somewhere_unplaced(facts: &Facts, id: JobId, lines: &[Line]) -> bool {
+    let reports = lines.iter().filter_map(|l| facts.report(id, &l.key));
     let mut reasons = reports.flat_map(|r| &r.waiting);
     reasons.any(|(reason, _, _)| is_unplaced(reason.code))
 }

@@ -1,9 +1,10 @@
 //! What a shard found since storage was resumed.
 
-use crate::demand::found::Slices;
 use echelon_core_model::directive::Found;
 use echelon_core_model::{Epoch, Generation, GroupName, JobId, RangeSet};
 use std::collections::{BTreeMap, BTreeSet};
+
+type Slices = BTreeMap<(JobId, GroupName, Generation), RangeSet>;
 
 /// What a cluster has found.
 #[derive(Debug, Clone, Default)]

@@ -2,8 +2,9 @@
 //! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
 
 use crate::event::LinkId;
+use crate::facts::Facts;
 use crate::facts::cluster::{ClusterView, GroupWord, Reports};
-use crate::picture::Picture;
+use echelon_core_model::claim::ClaimReport;
 use echelon_core_model::directive::{Report, ReportPart, SliceReport};
 use echelon_core_model::{ClusterId, Epoch, GroupName, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,29 +20,37 @@ pub struct Heard {
     pub superseded: Option<Epoch>,
     /// Room may have changed.
     pub capacity: bool,
-    /// What is held for claims may have changed.
-    pub claims: bool,
+    /// What the shard says of all requests for capacity.
+    pub claims: Option<HeardClaims>,
     /// Jobs of which the shard has archived its part.
     pub archived: Vec<JobId>,
     /// What it found since storage was resumed was told.
     pub found: bool,
 }
 
+/// What a shard says of all requests for capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeardClaims {
+    /// Each of them.
+    pub told: Vec<ClaimReport>,
+    /// It is part of a full report.
+    pub full: bool,
+}
+
 /// A stream has opened: what is said on it begins anew.
-pub fn opened(picture: &mut Picture, cluster: &ClusterId, link: LinkId, now: Timestamp) {
-    let view = picture.clusters.entry(cluster.clone()).or_default();
+pub fn opened(facts: &mut Facts, cluster: &ClusterId, link: LinkId, now: Timestamp) {
+    let view = facts.clusters.entry(cluster.clone()).or_default();
     view.link = Some(link);
     view.incoming = None;
     view.found.interrupt();
     view.fulls = 0;
     view.missed = false;
     view.asked_at = Some(now);
-    picture.claims.forget(cluster);
 }
 
 /// A stream has closed. Tells whose it was.
-pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
-    let (id, view) = picture.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
+pub fn closed(facts: &mut Facts, link: LinkId) -> Option<ClusterId> {
+    let (id, view) = facts.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
     view.link = None;
     view.incoming = None;
     Some(id.clone())
@@ -49,8 +58,8 @@ pub fn closed(picture: &mut Picture, link: LinkId) -> Option<ClusterId> {
 
 /// The cluster of a stream.
 #[must_use]
-pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
-    let mut clusters = picture.clusters.iter();
+pub fn cluster_of(facts: &Facts, link: LinkId) -> Option<ClusterId> {
+    let mut clusters = facts.clusters.iter();
     clusters
         .find(|(_, view)| view.link == Some(link))
         .map(|(id, _)| id.clone())
@@ -58,17 +67,17 @@ pub fn cluster_of(picture: &Picture, link: LinkId) -> Option<ClusterId> {
 
 /// The cluster of a stream over which a report came that names another one.
 #[must_use]
-pub fn false_name(picture: &Picture, link: LinkId, report: &Report) -> Option<ClusterId> {
-    let named = picture.clusters.get(&report.cluster);
+pub fn false_name(facts: &Facts, link: LinkId, report: &Report) -> Option<ClusterId> {
+    let named = facts.clusters.get(&report.cluster);
     if named.is_some_and(|view| view.link == Some(link)) {
         return None;
     }
-    cluster_of(picture, link)
+    cluster_of(facts, link)
 }
 
 /// Takes a report in; `None` when it is not to be believed.
-pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
-    let view = picture.clusters.get_mut(&report.cluster)?;
+pub fn heard(facts: &mut Facts, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
+    let view = facts.clusters.get_mut(&report.cluster)?;
     if view.link != Some(link) || (report.epoch, report.sequence) <= view.last_report {
         return None;
     }
@@ -89,8 +98,7 @@ pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp
     match report.part {
         ReportPart::Claims(told) => {
             let full = view.incoming.is_some();
-            picture.claims.heard(&report.cluster, told, full, now);
-            out.claims = true;
+            out.claims = Some(HeardClaims { told, full });
         }
         part => take_part(view, part, &mut out),
     }
@@ -98,12 +106,12 @@ pub fn heard(picture: &mut Picture, link: LinkId, report: Report, now: Timestamp
 }
 
 /// Notes which grants and parts a shard has obeyed: older ones are used no more.
-pub fn note_obeyed(picture: &mut Picture, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
-    let Some(view) = picture.clusters.get(cluster) else {
+pub fn note_obeyed(facts: &mut Facts, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
+    let Some(view) = facts.clusters.get(cluster) else {
         return;
     };
     for id in jobs {
-        let Some(job) = picture.jobs.get_mut(id) else {
+        let Some(job) = facts.jobs.get_mut(id) else {
             continue;
         };
         for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {

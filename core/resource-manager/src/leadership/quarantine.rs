@@ -23,7 +23,7 @@ impl ResourceManager {
     }
 
     pub(crate) fn is_quarantined(&self, cluster: &ClusterId, now: Timestamp) -> bool {
-        let view = self.picture.clusters.get(cluster);
+        let view = self.picture.facts.clusters.get(cluster);
         view.and_then(|v| v.quarantine).is_some_and(|until| now < until)
     }
 
@@ -35,7 +35,7 @@ impl ResourceManager {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let Some(view) = self.picture.clusters.get_mut(cluster) else {
+        let Some(view) = self.picture.facts.clusters.get_mut(cluster) else {
             return;
         };
         view.quarantine = Some(now.plus(QUARANTINE));
@@ -43,7 +43,7 @@ impl ResourceManager {
         view.incoming = None;
         view.settled = false;
         view.last_report = Default::default();
-        self.picture.claims.forget(cluster);
+        self.picture.preemption.forget(cluster);
         self.due = true;
         out.push(Effect::Unwatch(cluster.clone()));
         let cluster = cluster.clone();

@@ -97,7 +97,7 @@ impl ResourceManager {
         self.resume = Resume::of(&next, self.evidence.mark.as_ref());
         self.phase = Phase::Recovering;
         let mark = self.evidence.mark.as_ref();
-        self.picture.pause = mark.map_or_else(Pause::default, |mark| Pause::new(mark.at, now));
+        self.picture.facts.pause = mark.map_or_else(Pause::default, |mark| Pause::new(mark.at, now));
         self.timers.confirmed = now;
         self.timers.confirm_asked = now;
         self.timers.leading = now;
@@ -105,6 +105,7 @@ impl ResourceManager {
         self.read_everything();
         let open: Vec<ClusterId> = self
             .picture
+            .facts
             .clusters
             .iter()
             .filter(|(_, c)| c.link.is_some())
@@ -125,7 +126,7 @@ impl ResourceManager {
         let stamp = self.stamp();
         let mark = Mark {
             stamp,
-            control: self.picture.control.version,
+            control: self.picture.facts.control.version,
             at: now,
             settled: self.resume.settled,
         };
@@ -197,16 +198,16 @@ impl ResourceManager {
         self.retire_all();
         self.timers.bucket = now;
         self.timers.reread = now;
-        self.dirty.extend(self.picture.jobs.keys().copied());
+        self.dirty.extend(self.picture.facts.jobs.keys().copied());
         self.due = true;
     }
 
     /// Reads the specs of jobs that go on, and settles what became of heads that were not found. Tells whether anything had to be
     /// read.
     fn settle_unknown(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> bool {
-        let ids: Vec<JobId> = self.picture.jobs.keys().copied().collect();
+        let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
         for id in ids {
-            let Some(job) = self.picture.jobs.get(&id) else {
+            let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
             };
             if job.head.is_none() && job.next_head.is_none() && !job.alarmed && !job.tombstone {

@@ -25,9 +25,9 @@
 //! Asked by the cycle before it routes.
 
 use crate::effect::Effect;
+use crate::facts::Facts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
-use crate::picture::Picture;
 use crate::storage::operations::Purpose;
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::store::{Consistency, Leadership, Mark, Op, Query, Role};
@@ -66,8 +66,8 @@ fn is_awaited(view: &ClusterView) -> bool {
 }
 
 /// Why nothing is assigned; `None`: all clusters have told.
-fn awaited(picture: &Picture) -> Option<Reason> {
-    let views = picture.clusters.values().filter(|view| is_awaited(view));
+fn awaited(facts: &Facts) -> Option<Reason> {
+    let views = facts.clusters.values().filter(|view| is_awaited(view));
     let names: Vec<&str> = views
         .filter_map(|v| v.row.as_ref())
         .map(|r| r.name.as_str())
@@ -89,20 +89,20 @@ impl ResourceManager {
             return;
         }
         self.ask_for_resumes(now, out);
-        let awaiting = awaited(&self.picture);
-        let before = std::mem::replace(&mut self.picture.awaiting, awaiting);
-        if self.picture.awaiting.is_none() {
+        let awaiting = awaited(&self.picture.facts);
+        let before = std::mem::replace(&mut self.picture.facts.awaiting, awaiting);
+        if self.picture.facts.awaiting.is_none() {
             self.resume.settled = self.resume.at;
         }
-        if before != self.picture.awaiting {
-            self.dirty.extend(self.picture.live().map(|(id, _)| id));
+        if before != self.picture.facts.awaiting {
+            self.dirty.extend(self.picture.facts.live().map(|(id, _)| id));
             self.due = true;
         }
     }
 
     /// Reads when the shards' roles were resumed: what an earlier leader of a shard says does not count.
     fn ask_for_resumes(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let unread = self.picture.clusters.iter();
+        let unread = self.picture.facts.clusters.iter();
         let unread = unread.filter(|(_, v)| v.row.is_some() && v.found.resumed.is_none());
         let ids: Vec<ClusterId> = unread.map(|(id, _)| id.clone()).collect();
         for id in ids {
@@ -122,7 +122,7 @@ impl ResourceManager {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+        if let Some(view) = self.picture.facts.clusters.get_mut(cluster) {
             view.found.resumed = Some(stored.resumed);
             self.settle_resume(now, out);
         }

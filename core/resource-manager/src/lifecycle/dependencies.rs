@@ -1,10 +1,10 @@
 //! What a job waits for of other jobs. As long as it waits it has no cluster and no grant, so no shard hears of it. Once all of it is
 //! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
 
+use crate::facts::Facts;
 use crate::facts::ended::has_begun;
 use crate::facts::job::JobView;
 use crate::lifecycle::schedules::scheduled;
-use crate::picture::Picture;
 use echelon_core_model::job::{JobState, Waiting};
 use echelon_core_model::rules::{After, Condition};
 use echelon_core_model::spec::JobSpec;
@@ -27,28 +27,20 @@ pub enum Stands {
 
 /// How all that a job waits for stands, the worst of it, and the one that it is worst with. `gone` are jobs that storage knows no more.
 #[must_use]
-pub fn stands<'a>(
-    picture: &Picture,
-    gone: &BTreeSet<JobId>,
-    spec: &'a JobSpec,
-) -> (Stands, Option<&'a After>) {
-    let each = spec
-        .rules
-        .after
-        .iter()
-        .map(|a| (of_one(picture, gone, a), Some(a)));
+pub fn stands<'a>(facts: &Facts, gone: &BTreeSet<JobId>, spec: &'a JobSpec) -> (Stands, Option<&'a After>) {
+    let each = spec.rules.after.iter().map(|a| (of_one(facts, gone, a), Some(a)));
     each.max_by_key(|(stands, _)| *stands)
         .unwrap_or((Stands::Met, None))
 }
 
-fn of_one(picture: &Picture, gone: &BTreeSet<JobId>, after: &After) -> Stands {
+fn of_one(facts: &Facts, gone: &BTreeSet<JobId>, after: &After) -> Stands {
     let Some(id) = after.id else {
         return Stands::Failed;
     };
-    if let Some(ended) = picture.ended.get(&id) {
+    if let Some(ended) = facts.ended.get(&id) {
         return came_to(ended.state, ended.begun, after.condition);
     }
-    match picture.jobs.get(&id) {
+    match facts.jobs.get(&id) {
         // A record that went is the end of a deleted job, and what it came to is not known any more.
         None if gone.contains(&id) => came_to(JobState::Deleted, false, after.condition),
         None => Stands::Open,
@@ -77,7 +69,7 @@ const fn came_to(state: JobState, begun: bool, condition: Condition) -> Stands {
 }
 
 /// Why all instances of a job wait that is not released.
-pub fn waiting(picture: &Picture, job: &JobView, now: Timestamp) -> Vec<Waiting> {
+pub fn waiting(facts: &Facts, job: &JobView, now: Timestamp) -> Vec<Waiting> {
     let Some(spec) = job.spec.as_deref().filter(|_| job.is_held()) else {
         return Vec::new();
     };
@@ -89,8 +81,8 @@ pub fn waiting(picture: &Picture, job: &JobView, now: Timestamp) -> Vec<Waiting>
         .rules
         .after
         .iter()
-        .filter(|a| of_one(picture, &nobody, a) != Stands::Met);
-    let words: Vec<String> = open.take(NAMED).map(|a| told(picture, a)).collect();
+        .filter(|a| of_one(facts, &nobody, a) != Stands::Met);
+    let words: Vec<String> = open.take(NAMED).map(|a| told(facts, a)).collect();
     let reason = Reason::new(ReasonCode::AfterJob).at(words.join("; "));
     all_waiting(spec, &reason, now)
 }
@@ -109,9 +101,9 @@ pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Ve
 }
 
 /// An awaited job in words.
-pub(crate) fn told(picture: &Picture, after: &After) -> String {
-    let job = after.id.and_then(|id| picture.jobs.get(&id));
-    let ended = after.id.and_then(|id| picture.ended.get(&id));
+pub(crate) fn told(facts: &Facts, after: &After) -> String {
+    let job = after.id.and_then(|id| facts.jobs.get(&id));
+    let ended = after.id.and_then(|id| facts.ended.get(&id));
     let state = job.map(state_of).or(ended.map(|e| e.state));
     let state = state.map_or("gone", JobState::word);
     format!("{} is {state}, must have {}", after.job, after.condition)

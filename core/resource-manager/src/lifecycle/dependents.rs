@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::facts::job::{JobView, Release};
-use crate::lifecycle::head_changes::Bid;
+use crate::lifecycle::head_change::Bid;
 use crate::lifecycle::rules::ruling;
 use crate::manager::ResourceManager;
 use echelon_core_model::{JobId, Timestamp};
@@ -27,14 +27,15 @@ impl Awaited {
 impl ResourceManager {
     /// Looks at a job's rules: whether it may begin, when to look again, and what is to be written into its head.
     pub(crate) fn follow_rules(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
-        let Some(job) = self.picture.jobs.get(&id) else {
+        let Some(job) = self.picture.facts.jobs.get(&id) else {
             return self.follow_retired(id, now);
         };
         let of_schedule = self.of_schedules(id, job, now);
-        let ruling = of_schedule.unwrap_or_else(|| ruling(&self.picture, &self.awaited.gone, id, job, now));
+        let ruling =
+            of_schedule.unwrap_or_else(|| ruling(&self.picture.facts, &self.awaited.gone, id, job, now));
         self.agenda.put(id, ruling.look_at);
         if ruling.released
-            && let Some(job) = self.picture.jobs.get_aside(&id)
+            && let Some(job) = self.picture.facts.jobs.get_aside(&id)
             && job.release == Release::Held
         {
             job.release = Release::Decided(now);
@@ -44,7 +45,7 @@ impl ResourceManager {
 
     /// The record of a job that has ended goes when it was kept for long enough.
     fn follow_retired(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
-        let until = self.picture.ended.get(&id).and_then(|e| e.keep_until);
+        let until = self.picture.facts.ended.get(&id).and_then(|e| e.keep_until);
         let is_due = until.is_some_and(|until| until <= now) && !self.returning.contains_key(&id);
         self.agenda.put(id, until.filter(|until| *until > now));
         is_due.then_some(Bid::Delete)
@@ -53,10 +54,10 @@ impl ResourceManager {
     /// That a job may begin is stored, as far as the row that was written says so.
     pub(crate) fn release_stored(&mut self, id: JobId) {
         let decided = |j: &&JobView| matches!(j.release, Release::Decided(_));
-        let job = self.picture.jobs.get(&id).filter(decided);
+        let job = self.picture.facts.jobs.get(&id).filter(decided);
         let released = job.and_then(|j| j.progress.as_ref()?.released);
         if let Some(at) = released
-            && let Some(job) = self.picture.jobs.get_mut(&id)
+            && let Some(job) = self.picture.facts.jobs.get_mut(&id)
         {
             job.release = Release::Stored(at);
             self.due = true;
@@ -66,7 +67,7 @@ impl ResourceManager {
 
     /// A job's spec was read: from now on it is looked at when one that it waits for changes.
     pub(crate) fn note_awaited(&mut self, id: JobId) {
-        let job = self.picture.jobs.get(&id).filter(|j| j.is_held());
+        let job = self.picture.facts.jobs.get(&id).filter(|j| j.is_held());
         let spec = job.and_then(|j| j.spec.clone());
         for on in spec.iter().flat_map(|s| &s.rules.after).filter_map(|a| a.id) {
             self.awaited.by.entry(on).or_default().insert(id);
@@ -76,7 +77,7 @@ impl ResourceManager {
     /// Asks for awaited jobs that are not known: their heads may not have been seen yet.
     pub(crate) fn ask_for_awaited(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let unknown = self.awaited.by.keys().filter(|id| {
-            let known = self.picture.jobs.contains_key(id) || self.picture.ended.contains_key(id);
+            let known = self.picture.facts.jobs.contains_key(id) || self.picture.facts.ended.contains_key(id);
             !known && !self.awaited.gone.contains(id)
         });
         for id in unknown.copied().collect::<Vec<JobId>>() {
@@ -103,7 +104,7 @@ impl ResourceManager {
         };
         self.due = true;
         self.dirty.extend(waiting);
-        let held = |id: &JobId| self.picture.jobs.get(id).is_some_and(|j| j.is_held());
+        let held = |id: &JobId| self.picture.facts.jobs.get(id).is_some_and(|j| j.is_held());
         if !waiting.iter().any(held) {
             self.awaited.by.remove(&id);
             self.awaited.gone.remove(&id);

@@ -18,7 +18,7 @@ impl ResourceManager {
             if self.retire(id) {
                 continue;
             }
-            let Some(job) = self.picture.jobs.get(&id).filter(|j| j.is_live()) else {
+            let Some(job) = self.picture.facts.jobs.get(&id).filter(|j| j.is_live()) else {
                 continue;
             };
             let state = job.progress.as_ref().map(|p| p.state);
@@ -29,7 +29,7 @@ impl ResourceManager {
                 continue;
             }
             let version = job.head.as_ref().map(|h| h.version);
-            if outcome(&self.picture, id, job).is_some() && job.confirmed != version {
+            if outcome(&self.picture.facts, id, job).is_some() && job.confirmed != version {
                 self.settle_head(id, now, out);
             }
         }
@@ -52,13 +52,13 @@ impl ResourceManager {
             .filter(|id| self.tells_of(cluster, **id))
             .collect::<Vec<_>>()
         {
-            if let Some(job) = self.picture.jobs.get(id) {
+            if let Some(job) = self.picture.facts.jobs.get(id) {
                 let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
                 let stored = self.committing.as_ref().is_none_or(|c| !c.contains(id));
                 if ended && stored && job.desired() != Desired::Deleted {
                     self.send(cluster, Order::Archive(*id), out);
                 }
-            } else if self.picture.ended.contains_key(id) {
+            } else if self.picture.facts.ended.contains_key(id) {
                 self.tell_retired(cluster, *id, out);
             } else if let Some(tombstone) = self.tombstones.get(id) {
                 // A void head says nothing of what runs.
@@ -74,14 +74,14 @@ impl ResourceManager {
     /// Whether a shard's last word still has slices of a job.
     fn tells_of(&self, cluster: &ClusterId, id: JobId) -> bool {
         let first = (id, GroupName::new(""), Generation(0));
-        let view = self.picture.clusters.get(cluster);
+        let view = self.picture.facts.clusters.get(cluster);
         view.and_then(|v| v.reports.range(first..).next())
             .is_some_and(|((job, _, _), _)| *job == id)
     }
 
     /// Nobody knows the job, at SERIAL: every shard that told of it may archive it.
     pub(crate) fn archive_unknown(&mut self, id: JobId, out: &mut Vec<Effect>) {
-        let clusters: Vec<ClusterId> = self.picture.clusters.keys().cloned().collect();
+        let clusters: Vec<ClusterId> = self.picture.facts.clusters.keys().cloned().collect();
         for cluster in clusters
             .into_iter()
             .filter(|c| self.tells_of(c, id))

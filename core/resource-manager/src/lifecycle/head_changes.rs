@@ -4,11 +4,11 @@
 
 use crate::effect::Effect;
 use crate::facts::job::JobView;
+use crate::lifecycle::head_change::Bid;
 use crate::lifecycle::rollouts;
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
-use echelon_core_model::job::{Desired, Head, Verdict};
-use echelon_core_model::schedule::ScheduleState;
+use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Op, Query};
 use echelon_core_model::{JobId, ReasonCode, Span, Timestamp};
@@ -20,23 +20,6 @@ pub(crate) const AT_ONCE: usize = 64;
 const LATER: Span = Span::seconds(1);
 /// Spec versions that others have written and not put into force, and that are stepped over.
 const ORPHANS: u32 = 64;
-
-/// What is to be written into a job's head.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Bid {
-    /// It is to stop, and to end so.
-    Stop(Verdict),
-    /// Its record has been kept for long enough.
-    Delete,
-    /// Its rollout is to update nothing more.
-    Hold,
-    /// Its rollout is over and was held meanwhile: what begins later is to be of the version that it came to.
-    LetGo,
-    /// It is to go back to this spec version.
-    RollBack(u32),
-    /// Its schedule has come so far.
-    Schedule(Box<ScheduleState>),
-}
 
 /// The jobs whose heads are read or written for a bid; those that go back with what that needs.
 pub(crate) type Bids = BTreeMap<JobId, Option<Box<Return>>>;
@@ -74,8 +57,8 @@ impl ResourceManager {
     }
 
     fn follow_rollout(&self, id: JobId) -> Option<Bid> {
-        let job = self.picture.jobs.get(&id)?;
-        let failed = || rollouts::on_failures(&self.picture, id, job);
+        let job = self.picture.facts.jobs.get(&id)?;
+        let failed = || rollouts::on_failures(&self.picture.facts, id, job);
         rollouts::on_end(job).or_else(failed)
     }
 
@@ -109,8 +92,8 @@ impl ResourceManager {
             return;
         };
         self.head_read(head.clone(), now, out);
-        let job = self.picture.jobs.get(&id).map(JobView::newest_version);
-        let known = job.or(self.picture.ended.get(&id).map(|e| e.version));
+        let job = self.picture.facts.jobs.get(&id).map(JobView::newest_version);
+        let known = job.or(self.picture.facts.ended.get(&id).map(|e| e.version));
         let newest = known == Some(head.version);
         if !newest || self.phase != Phase::Leading {
             return;
@@ -259,7 +242,7 @@ impl ResourceManager {
         }
         let (mut head, version) = (back.head.clone(), back.version);
         if let Some(rollout) = head.rollout {
-            let job = self.picture.jobs.get(&id);
+            let job = self.picture.facts.jobs.get(&id);
             let known = job.and_then(|j| j.progress.as_ref()?.rollout.as_deref());
             let next = rollout.going_back(ReasonCode::RolloutFailures, now);
             head.begin_rollout(next, version, known);

@@ -1,21 +1,21 @@
 //! Whether a job has ended, and how.
 
+use crate::facts::Facts;
+use crate::facts::group_reports::has_confirmed;
 use crate::facts::job::JobView;
-use crate::orders::slice_orders::has_confirmed;
-use crate::picture::Picture;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{ClusterId, JobId, RangeSet, Reason, ReasonCode};
 
 /// How a job would end now, before its head is confirmed; `None` while it goes on.
 #[must_use]
-pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
+pub fn outcome(facts: &Facts, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
     let desired = job.desired();
     let verdict = job.head.as_ref().and_then(|h| h.verdict.as_deref());
     let verdict = verdict.filter(|_| desired == Desired::Stopped);
     if desired != Desired::Deleted
         && verdict.is_none()
-        && let Some(state) = completed(picture, id, job)
+        && let Some(state) = completed(facts, id, job)
     {
         let code = match state {
             JobState::Succeeded => ReasonCode::Succeeded,
@@ -24,7 +24,7 @@ pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState,
         return Some((state, Reason::new(code)));
     }
     if desired == Desired::Running
-        || !awaited(picture, id, job).is_empty()
+        || !awaited(facts, id, job).is_empty()
         || (job.durable != job.decided && !job.is_refused())
     {
         return None;
@@ -38,19 +38,19 @@ pub fn outcome(picture: &Picture, id: JobId, job: &JobView) -> Option<(JobState,
 
 /// Clusters that have not confirmed a stop or delete.
 #[must_use]
-pub fn awaited(picture: &Picture, id: JobId, job: &JobView) -> Vec<ClusterId> {
+pub fn awaited(facts: &Facts, id: JobId, job: &JobView) -> Vec<ClusterId> {
     if job.desired() == Desired::Running {
         return Vec::new();
     }
     let holders = job.durable.holders.keys();
     holders
-        .filter(|c| !has_confirmed(picture, id, job, c))
+        .filter(|c| !has_confirmed(facts, id, job, c))
         .cloned()
         .collect()
 }
 
 /// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
-fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
+fn completed(facts: &Facts, id: JobId, job: &JobView) -> Option<JobState> {
     let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
     let settled = job.durable == job.decided && job.next_head.is_none();
     if !settled || spec.instances() == 0 {
@@ -63,7 +63,7 @@ fn completed(picture: &Picture, id: JobId, job: &JobView) -> Option<JobState> {
         }
     }
     for (key, ranges) in job.slices() {
-        let report = picture.report(id, &key)?;
+        let report = facts.report(id, &key)?;
         let assigned: RangeSet = ranges.iter().map(|r| r.range).collect();
         let ended = report.succeeded + report.failed;
         let leaving = ranges.iter().any(|r| r.releasing.is_some());

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl ResourceManager {
     /// Proposes the tree without the pools that were to go and are empty.
     pub(crate) fn remove_empty_pools(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let tree = &self.picture.pools;
+        let tree = &self.picture.facts.pools;
         if self.phase != Phase::Leading || tree.pools.values().all(|p| !p.deleting) {
             self.leaving_pools.clear();
             return;
@@ -23,8 +23,9 @@ impl ResourceManager {
         self.leaving_pools = leaving.map(|p| (p.id.clone(), since(p))).collect();
         let used: BTreeSet<&str> = self
             .picture
+            .facts
             .live()
-            .filter_map(|(_, job)| Some(self.picture.path_of(job.head.as_ref()?)))
+            .filter_map(|(_, job)| Some(self.picture.facts.path_of(job.head.as_ref()?)))
             .collect();
         // Every head is read again within half of this: who submitted before the mark is seen by then.
         let patience = Span(self.config.heads_within.0 * 2);

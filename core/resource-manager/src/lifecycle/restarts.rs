@@ -1,9 +1,9 @@
 //! Restarts over all clusters: how far the latest one is, by what shards tell of their groups, and how many it may have down at once.
 //! Shards replace runs by themselves, within their parts of `max_unavailable`.
 
+use crate::facts::Facts;
+use crate::facts::group_reports::reports;
 use crate::facts::job::JobView;
-use crate::orders::slice_orders::reports;
-use crate::picture::Picture;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::{RestartProgress, Restarts};
@@ -26,7 +26,7 @@ pub fn batch(job: &JobView) -> Option<u32> {
 
 /// What became of a job's latest restart, with what is over as it was at its end.
 #[must_use]
-pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<RestartProgress> {
+pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Option<RestartProgress> {
     let wish = job.head.as_ref()?.restarts.as_deref()?;
     let known = job.progress.as_ref().and_then(|p| p.restart.as_deref());
     let before = known.filter(|p| p.version == wish.version).copied();
@@ -38,8 +38,8 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     let groups = job.groups();
     let clusters = || job.durable.holders.keys();
     let of = || groups.iter().flat_map(|g| clusters().map(move |c| (c, g)));
-    let left = of().map(|(c, g)| restarting(picture, id, c, g)).sum();
-    let heard = of().all(|(c, g)| has_heard((picture, id, job), (c, g), wish.version));
+    let left = of().map(|(c, g)| restarting(facts, id, c, g)).sum();
+    let heard = of().all(|(c, g)| has_heard((facts, id, job), (c, g), wish.version));
     Some(RestartProgress {
         version: wish.version,
         left,
@@ -47,20 +47,20 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     })
 }
 
-fn restarting(picture: &Picture, id: JobId, cluster: &ClusterId, group: &GroupName) -> u64 {
-    let view = picture.clusters.get(cluster);
+fn restarting(facts: &Facts, id: JobId, cluster: &ClusterId, group: &GroupName) -> u64 {
+    let view = facts.clusters.get(cluster);
     let word = view.and_then(|v| v.words.get(&(id, group.clone())));
     word.map_or(0, |w| w.restarting)
 }
 
 /// Whether what a cluster has of a group was told by a shard that knew of the restart.
 fn has_heard(
-    (picture, id, job): (&Picture, JobId, &JobView),
+    (facts, id, job): (&Facts, JobId, &JobView),
     (cluster, group): (&ClusterId, &GroupName),
     version: Version,
 ) -> bool {
     let holds = job.durable.ranges(group).iter().any(|r| r.cluster == *cluster);
-    let said = || reports(picture, id, cluster, group);
+    let said = || reports(facts, id, cluster, group);
     let knew = |r: &SliceReport| r.head_version >= version;
     // A generation of which nothing is held any more is not reported again: its last word stands.
     said().all(|r| knew(r) || (r.live == 0 && r.held.is_empty())) && (!holds || said().any(knew))

@@ -40,7 +40,7 @@ impl ResourceManager {
     /// Takes a job out of memory whose end is stored, unless something of it is under way or its template still counts it. Of what
     /// was not possible now the job is looked at again when it is over.
     pub(crate) fn retire(&mut self, id: JobId) -> bool {
-        let Some(job) = self.picture.jobs.get_aside(&id) else {
+        let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return false;
         };
         let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
@@ -52,7 +52,7 @@ impl ResourceManager {
         let assignment = Arc::clone(&job.durable);
         let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
         let template = origin.map(|o| o.template);
-        let counted = template.is_some_and(|of| self.picture.jobs.contains_key(&of));
+        let counted = template.is_some_and(|of| self.picture.facts.jobs.contains_key(&of));
         let in_commit = self.committing.as_ref().is_some_and(|c| c.contains(&id));
         if counted || in_commit || self.bids.contains_key(&id) || self.aside.contains(&id) {
             return false;
@@ -64,26 +64,26 @@ impl ResourceManager {
 
     /// Takes a job out of memory but for what is kept of it.
     fn put_away(&mut self, id: JobId, left: EndedJob) {
-        let Some(job) = self.picture.jobs.remove(&id) else {
+        let Some(job) = self.picture.facts.jobs.remove(&id) else {
             return;
         };
         self.forget_child(id, &job);
         if let Some(at) = job.renew_at {
             self.renewals.remove(&(at, id));
         }
-        for view in self.picture.clusters.values_mut() {
+        for view in self.picture.facts.clusters.values_mut() {
             view.forget(id);
         }
         self.unwritten.remove(&id);
         // What a template made is counted no more when that has ended.
         self.dirty.extend(self.children.get(&id).into_iter().flatten());
         self.agenda.put(id, left.keep_until);
-        self.picture.ended.insert(id, left);
+        self.picture.facts.ended.insert(id, left);
     }
 
     /// Everything stored was read: jobs that have ended go from memory.
     pub(crate) fn retire_all(&mut self) {
-        let ids: Vec<JobId> = self.picture.jobs.keys().copied().collect();
+        let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
         for id in ids {
             if !self.retire(id) {
                 self.recall(id);
@@ -94,7 +94,7 @@ impl ResourceManager {
     /// A job that had ended before it was to be deleted, as a leader before us had begun: its assignment may be among those of
     /// ended jobs, and is read from there.
     fn recall(&mut self, id: JobId) {
-        let Some(job) = self.picture.jobs.get_aside(&id) else {
+        let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return;
         };
         let (Some(head), Some(progress)) = (&job.head, job.progress.as_deref()) else {
@@ -120,7 +120,7 @@ impl ResourceManager {
     /// Whether a head that was read is of a job that has ended and needs no more than to be known by. One that is to be deleted
     /// comes back.
     pub(crate) fn is_retired(&mut self, head: &Head) -> bool {
-        let Some(known) = self.picture.ended.get_mut(&head.job) else {
+        let Some(known) = self.picture.facts.ended.get_mut(&head.job) else {
             return false;
         };
         if head.version <= known.version || self.phase != Phase::Leading {
@@ -178,9 +178,9 @@ impl ResourceManager {
         else {
             return;
         };
-        self.picture.ended.remove(&id);
+        self.picture.facts.ended.remove(&id);
         self.agenda.put(id, None);
-        let job = self.picture.jobs.open(id);
+        let job = self.picture.facts.jobs.open(id);
         job.head = Some(head);
         job.release = row.released.map_or(Release::Held, Release::Stored);
         job.progress = Some(Box::new(KnownProgress::of(&row)));
@@ -198,14 +198,14 @@ impl ResourceManager {
     /// A shard still tells of a job that has ended: it may archive it.
     pub(crate) fn tell_retired(&mut self, cluster: &ClusterId, id: JobId, out: &mut Vec<Effect>) {
         self.send(cluster, Order::Archive(id), out);
-        if let Some(view) = self.picture.clusters.get_mut(cluster) {
+        if let Some(view) = self.picture.facts.clusters.get_mut(cluster) {
             view.forget(id);
         }
     }
 
     /// The record of an ended job is gone from storage.
     pub(crate) fn forget_retired(&mut self, id: JobId) {
-        self.picture.ended.remove(&id);
+        self.picture.facts.ended.remove(&id);
         self.agenda.put(id, None);
     }
 }

@@ -1,11 +1,11 @@
 //! Rollouts over all clusters: how far each is, by what shards tell of their slices; which instances may be updated while canaries
 //! wait; and what follows when too many fail. Shards replace instances by themselves, within their parts of `max_unavailable`.
 
+use crate::facts::Facts;
+use crate::facts::group_reports::reports;
 use crate::facts::job::JobView;
-use crate::lifecycle::head_changes::Bid;
+use crate::lifecycle::head_change::Bid;
 use crate::lifecycle::restarts;
-use crate::orders::slice_orders::reports;
-use crate::picture::Picture;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::Desired;
 use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutState};
@@ -62,20 +62,20 @@ fn asked(job: &JobView, group: &GroupSpec) -> u64 {
 
 /// Active instances of a group beyond those that are asked for, by what shards say, as far as a rollout has more than asked for: as many
 /// more may be down.
-fn surplus(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
+fn surplus(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let Some(surge) = job.surge.get(&group.name) else {
         return 0;
     };
     let clusters = job.durable.holders.keys();
-    let active = clusters.flat_map(|c| reports(picture, id, c, &group.name).map(|r| r.active));
+    let active = clusters.flat_map(|c| reports(facts, id, c, &group.name).map(|r| r.active));
     let more = active.sum::<u64>().saturating_sub(asked(job, group));
     more.min(u64::from(*surge))
 }
 
-fn told(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> Told {
+fn told(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> Told {
     let mut out = Told::default();
     for cluster in job.durable.holders.keys() {
-        for report in reports(picture, id, cluster, &group.name).filter(|r| is_about(r, group)) {
+        for report in reports(facts, id, cluster, &group.name).filter(|r| is_about(r, group)) {
             out.updated = out.updated.saturating_add(report.updated);
             out.failed = out.failed.saturating_add(report.update_failures);
         }
@@ -90,29 +90,25 @@ const fn is_about(report: &SliceReport, group: &GroupSpec) -> bool {
 /// Whether as many instances of a group as are asked for are of the version that is wanted, and available, and no run is of another. While
 /// a rollout is held nothing is due to be replaced, so that runs of another version are known by not being counted as updated: one beyond
 /// the number may be of the new version while one within it is not.
-fn is_whole(picture: &Picture, id: JobId, job: &JobView, (group, told): (&GroupSpec, Told)) -> bool {
+fn is_whole(facts: &Facts, id: JobId, job: &JobView, (group, told): (&GroupSpec, Told)) -> bool {
     let clusters = job.durable.holders.keys();
-    let mut said = clusters.flat_map(|c| reports(picture, id, c, &group.name));
+    let mut said = clusters.flat_map(|c| reports(facts, id, c, &group.name));
     let is_new = |r: &SliceReport| is_about(r, group) && r.outdated == 0 && r.live <= r.updated;
     told.updated >= asked(job, group) && said.all(|r| r.live == 0 || is_new(r))
 }
 
 /// What became of a job's rollout, with what is over as it was at its end.
 #[must_use]
-pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<RolloutProgress> {
+pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Option<RolloutProgress> {
     let wish = job.head.as_ref()?.rollout.as_deref()?;
     let known = job.progress.as_ref().and_then(|p| p.rollout.as_deref());
     let before = known.filter(|p| p.number == wish.number);
     let Some((_, spec)) = under_way(job) else {
         return before.cloned();
     };
-    let all: Vec<(&GroupSpec, Told)> = spec
-        .groups
-        .iter()
-        .map(|g| (g, told(picture, id, job, g)))
-        .collect();
+    let all: Vec<(&GroupSpec, Told)> = spec.groups.iter().map(|g| (g, told(facts, id, job, g))).collect();
     let settled = job.durable == job.decided && job.next_head.is_none();
-    let done = settled && all.iter().all(|of| is_whole(picture, id, job, *of));
+    let done = settled && all.iter().all(|of| is_whole(facts, id, job, *of));
     let waits = |(g, told): &(&GroupSpec, Told)| gate((wish, job, spec), g, *told) == Gate::Canaries;
     let waits = all.iter().any(waits);
     let state = match (done, wish.back.is_some(), wish.held.is_some()) {
@@ -166,17 +162,17 @@ fn canaries(job: &JobView, spec: &JobSpec, group: &GroupSpec) -> u32 {
 
 /// Instances of a group with smaller numbers may be updated now.
 #[must_use]
-pub fn reach(picture: &Picture, id: JobId, job: &JobView, name: &GroupName) -> u32 {
+pub fn reach(facts: &Facts, id: JobId, job: &JobView, name: &GroupName) -> u32 {
     let found = under_way(job).and_then(|(wish, spec)| Some((wish, spec, spec.group(name)?)));
     let Some((wish, spec, group)) = found else {
         return u32::MAX;
     };
     let ordered = if spec.kind == JobKind::Stateful {
-        in_order(picture, id, job, group)
+        in_order(facts, id, job, group)
     } else {
         u32::MAX
     };
-    if gate((wish, job, spec), group, told(picture, id, job, group)) == Gate::Open {
+    if gate((wish, job, spec), group, told(facts, id, job, group)) == Gate::Open {
         return ordered;
     }
     let first: RangeSet = job
@@ -189,7 +185,7 @@ pub fn reach(picture: &Picture, id: JobId, job: &JobView, name: &GroupName) -> u
 
 /// How far stateful instances may be updated: so many as may be down, in the order of their numbers, from the lowest that is not good
 /// with the new version. Of a cluster that has not told of this version the lowest number counts.
-fn in_order(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
+fn in_order(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
     let clusters = job.durable.holders.keys();
     let first = clusters.filter_map(|cluster| {
         let ranges = job.durable.ranges(&group.name).iter();
@@ -197,7 +193,7 @@ fn in_order(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u
             .filter(|r| r.cluster == *cluster)
             .map(|r| r.range.first)
             .min()?;
-        let view = picture.clusters.get(cluster);
+        let view = facts.clusters.get(cluster);
         let word = view.and_then(|v| v.words.get(&(id, group.name.clone())));
         match word.filter(|w| w.revision == group.revision) {
             Some(word) => word.first_behind,
@@ -218,10 +214,10 @@ pub fn may_be_down(job: &JobView, group: &GroupSpec) -> u32 {
 /// Most instances of a group that may be down at once, for any reason of ours. Who runs beyond its number while it is updated makes up for
 /// as many.
 #[must_use]
-pub fn most_down(picture: &Picture, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
+pub fn most_down(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let least = u32::from(job.surge.get(&group.name).is_none());
     let most = u64::from(may_be_down(job, group).max(least));
-    let most = most.saturating_add(surplus(picture, id, job, group));
+    let most = most.saturating_add(surplus(facts, id, job, group));
     let batch = under_way(job).and_then(|(_, spec)| spec.update.batch);
     let all = u32::try_from(asked(job, group)).unwrap_or(u32::MAX);
     let most = batch.map_or(most, |b| most.min(b.of(all).max(1).into()));
@@ -241,12 +237,12 @@ pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
 }
 
 /// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.
-pub(crate) fn on_failures(picture: &Picture, id: JobId, job: &JobView) -> Option<Bid> {
+pub(crate) fn on_failures(facts: &Facts, id: JobId, job: &JobView) -> Option<Bid> {
     let (wish, spec) = under_way(job).filter(|_| job.is_live() && job.next_head.is_none())?;
     if wish.back.is_some() || wish.held.is_some() || spec.update.on_failure == OnFailure::Continue {
         return None;
     }
-    let failed: u64 = spec.groups.iter().map(|g| told(picture, id, job, g).failed).sum();
+    let failed: u64 = spec.groups.iter().map(|g| told(facts, id, job, g).failed).sum();
     let all: u64 = spec.groups.iter().map(|g| asked(job, g)).sum();
     let all = u32::try_from(all).unwrap_or(u32::MAX);
     let most = wish

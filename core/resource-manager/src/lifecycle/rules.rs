@@ -1,10 +1,10 @@
 //! How a job ends by its own rules: enough instances have succeeded, too many have failed, it came too late, or what it waits for will
 //! never be. Pure: judged by counts and times, never by single instances, so that ten million cost as much as one.
 
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::lifecycle::dependencies::{Stands, stands, told};
-use crate::lifecycle::head_changes::Bid;
-use crate::picture::Picture;
+use crate::lifecycle::head_change::Bid;
 use echelon_core_model::job::{Desired, JobState, Verdict};
 use echelon_core_model::rules::Completion;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -24,7 +24,7 @@ pub struct Ruling {
 
 /// What the rules say of a job; a newer wish or version is looked at when it is in force.
 #[must_use]
-pub fn ruling(picture: &Picture, gone: &BTreeSet<JobId>, id: JobId, job: &JobView, now: Timestamp) -> Ruling {
+pub fn ruling(facts: &Facts, gone: &BTreeSet<JobId>, id: JobId, job: &JobView, now: Timestamp) -> Ruling {
     if !job.is_live() {
         return of_ended(job, now);
     }
@@ -33,13 +33,13 @@ pub fn ruling(picture: &Picture, gone: &BTreeSet<JobId>, id: JobId, job: &JobVie
         return Ruling::default();
     };
     if job.is_held() {
-        return of_held(picture, gone, spec);
+        return of_held(facts, gone, spec);
     }
-    let of_counts = (spec.kind == JobKind::Batch).then(|| by_counts(spec, count(picture, id, job, spec)));
+    let of_counts = (spec.kind == JobKind::Batch).then(|| by_counts(spec, count(facts, id, job, spec)));
     if let Some(verdict) = of_counts.flatten() {
         return Ruling::stop(verdict);
     }
-    by_time(picture, id, job, spec, now)
+    by_time(facts, id, job, spec, now)
 }
 
 impl Ruling {
@@ -88,15 +88,15 @@ fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
     }
 }
 
-fn of_held(picture: &Picture, gone: &BTreeSet<JobId>, spec: &JobSpec) -> Ruling {
-    match stands(picture, gone, spec) {
+fn of_held(facts: &Facts, gone: &BTreeSet<JobId>, spec: &JobSpec) -> Ruling {
+    match stands(facts, gone, spec) {
         (Stands::Met, _) => Ruling {
             released: true,
             ..Ruling::default()
         },
         (Stands::Open, _) => Ruling::default(),
         (Stands::Failed, worst) => {
-            let words = worst.map(|after| told(picture, after)).unwrap_or_default();
+            let words = worst.map(|after| told(facts, after)).unwrap_or_default();
             Ruling::stop(failed(Reason::new(ReasonCode::DependencyFailed).at(words)))
         }
     }
@@ -113,11 +113,11 @@ struct Count {
 
 /// On the word of every holder of now: what a shard has told once is stored there, and never less later, but where a gang begins anew as
 /// a whole. Then so many had not succeeded as the job needs, and all of it is at one shard, which tells of it in order.
-fn count(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
+fn count(facts: &Facts, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
         let counts = spec.group(&key.group).is_some_and(|g| spec.waits_for(g));
-        let report = picture.report(id, &key);
+        let report = facts.report(id, &key);
         out.failed_of_all += report.map_or(0, |r| r.failed);
         if let Some(report) = report.filter(|_| counts) {
             out.succeeded = out.succeeded.saturating_add(report.succeeded);
@@ -171,11 +171,11 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
     (open == 0).then(|| failed(Reason::new(ReasonCode::RetriesExhausted)))
 }
 
-fn by_time(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
+fn by_time(facts: &Facts, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
     // Without anything to wait for it has waited since it was made. Another machine's clock says when that was: under the leader that
     // reads it first it counts from then.
     let stored = || {
-        picture
+        facts
             .pause
             .counted_from(job.release.at().unwrap_or(id.created_at()), now)
     };
@@ -191,7 +191,7 @@ fn by_time(picture: &Picture, id: JobId, job: &JobView, spec: &JobSpec, now: Tim
     let waits = spec.rules.max_wait.filter(|_| never_left_waiting(job));
     let wait = waits.map(|span| (deadline(span), span));
     if let Some((_, span)) = wait.filter(|(at, _)| *at <= now)
-        && nothing_begun(picture, id, job)
+        && nothing_begun(facts, id, job)
     {
         return Ruling::stop(failed(Reason::new(ReasonCode::WaitDeadline).at(span.to_string())));
     }
@@ -209,12 +209,12 @@ fn never_left_waiting(job: &JobView) -> bool {
 }
 
 /// Whether every cluster that has a part of it says so; silence proves nothing.
-fn nothing_begun(picture: &Picture, id: JobId, job: &JobView) -> bool {
+fn nothing_begun(facts: &Facts, id: JobId, job: &JobView) -> bool {
     job.slices().keys().all(|key| {
-        let heard = picture.clusters.get(&key.cluster).is_some_and(|c| c.settled);
+        let heard = facts.clusters.get(&key.cluster).is_some_and(|c| c.settled);
         let begun =
             |r: &echelon_core_model::directive::SliceReport| r.active + r.succeeded + r.failed + r.live > 0;
-        heard && !picture.report(id, key).is_some_and(begun)
+        heard && !facts.report(id, key).is_some_and(begun)
     })
 }
 

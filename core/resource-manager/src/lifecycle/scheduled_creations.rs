@@ -56,7 +56,7 @@ impl ResourceManager {
 
     /// What a template has decided and is not there, with the spec version in force.
     fn to_be_made(&self, id: JobId) -> Option<(Making, u32)> {
-        let job = self.picture.jobs.get(&id)?;
+        let job = self.picture.facts.jobs.get(&id)?;
         let head = job.head.as_ref().filter(|h| h.goal.desired == Desired::Running)?;
         head.schedule.as_ref()?.opening.as_ref()?;
         let opening = state_of(id, job).opening?;
@@ -152,11 +152,11 @@ impl ResourceManager {
 
     /// Whether a job is known to need its name no more.
     fn is_over(&self, id: JobId) -> bool {
-        let job = self.picture.jobs.get(&id);
+        let job = self.picture.facts.jobs.get(&id);
         let ended = job.is_some_and(|j| {
             j.desired() == Desired::Deleted || j.progress.as_ref().is_some_and(|p| p.state.is_ended())
         });
-        ended || self.picture.ended.contains_key(&id) || self.tombstones.contains_key(&id)
+        ended || self.picture.facts.ended.contains_key(&id) || self.tombstones.contains_key(&id)
     }
 
     fn put_opening_spec(&mut self, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {

@@ -3,10 +3,9 @@
 
 use crate::facts::job::JobView;
 use crate::lifecycle::dependencies::all_waiting;
-use crate::lifecycle::head_changes::Bid;
+use crate::lifecycle::head_change::Bid;
 use crate::lifecycle::rules::Ruling;
-use crate::manager::ResourceManager;
-use echelon_core_model::job::{Desired, Head, JobState, Verdict, Waiting};
+use echelon_core_model::job::Waiting;
 use echelon_core_model::schedule::{CatchUp, Opening, Overlap, Schedule, ScheduleState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::timetable::Timetable;
@@ -65,7 +64,11 @@ pub(crate) fn step(
 }
 
 /// The next due time to decide of those after `from`: each in its turn that is on time, and of what is late what is to be caught up with.
-fn due(schedule: &Schedule, table: &Timetable, (from, now): (Timestamp, Timestamp)) -> Option<Timestamp> {
+pub(crate) fn due(
+    schedule: &Schedule,
+    table: &Timetable,
+    (from, now): (Timestamp, Timestamp),
+) -> Option<Timestamp> {
     let on_time = from.max(Timestamp(now.0.saturating_sub(Schedule::ON_TIME.0)));
     let late = table.latest(from, on_time);
     let next = |after| table.next(after).filter(|due| *due <= now);
@@ -102,158 +105,14 @@ pub(crate) fn scheduled(job: &JobView, spec: &JobSpec, now: Timestamp) -> Vec<Wa
 }
 
 /// Whether the job that was decided last is there.
-enum Made {
+pub(crate) enum Made {
     No,
     Yes,
     /// Its id is taken by a head that bars it.
     Barred,
 }
 
-impl ResourceManager {
-    /// What schedules say of a job: of a template, what it is to make; of a job made of one, whether it is to make room. `None`: nothing.
-    pub(crate) fn of_schedules(&self, id: JobId, job: &JobView, now: Timestamp) -> Option<Ruling> {
-        if let Some(spec) = job.spec.as_deref().filter(|s| s.is_template()) {
-            let judged = job.is_live() && job.desired() == Desired::Running && job.next_head.is_none();
-            return judged.then(|| self.of_template(id, job, spec, now));
-        }
-        let template = job.head.as_ref()?.origin.as_ref()?.template;
-        if !job.is_live() {
-            return self.is_surplus(template, id, job).then(|| Ruling {
-                bid: Some(Bid::Delete),
-                ..Ruling::default()
-            });
-        }
-        let judged = job.desired() == Desired::Running && job.next_head.is_none();
-        (judged && self.is_replaced(template, id)).then(|| {
-            Ruling::stop(Verdict {
-                state: JobState::Stopped,
-                reason: Reason::new(ReasonCode::ScheduleReplaced),
-            })
-        })
-    }
-
-    fn of_template(&self, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
-        let schedule = spec.rules.schedule.as_ref();
-        let Some((schedule, Ok(table))) = schedule.map(|s| (s, Timetable::of(s))) else {
-            return Ruling::default();
-        };
-        let known = state_of(id, job);
-        let mut state = known.clone();
-        if let Some(opening) = &mut state.opening {
-            match self.is_made(opening.job(id)) {
-                Made::No => return Ruling::default(),
-                Made::Barred => {
-                    opening.attempt = opening.attempt.saturating_add(1);
-                    return decided(state);
-                }
-                Made::Yes => state.opening = None,
-            }
-        }
-        let due = if state.paused {
-            Step::Rest
-        } else {
-            step(schedule, &table, &state, &self.live_children(id), now)
-        };
-        match due {
-            Step::Decide(state) => return decided(state),
-            _ if state != known => return decided(state),
-            Step::Wait => return Ruling::default(),
-            Step::Rest => {}
-        }
-        let next = table.next(state.handled.max(now));
-        Ruling {
-            look_at: next.filter(|_| !state.paused),
-            ..Ruling::default()
-        }
-    }
-
-    fn is_made(&self, child: JobId) -> Made {
-        let head = self.picture.jobs.get(&child).and_then(|j| j.head.as_ref());
-        let void = head.map(|h| h.void);
-        match void.or_else(|| self.tombstones.get(&child).map(|t| t.void)) {
-            None if self.picture.jobs.contains_key(&child) => Made::Yes,
-            None if self.picture.ended.contains_key(&child) => Made::Yes,
-            None => Made::No,
-            Some(true) => Made::Barred,
-            Some(false) => Made::Yes,
-        }
-    }
-
-    /// Whether the job that a template's head says was decided last is still to be made.
-    pub(crate) fn is_to_be_made(&self, child: JobId) -> bool {
-        matches!(self.is_made(child), Made::No)
-    }
-
-    /// Jobs of a template that have not ended, oldest first.
-    fn live_children(&self, template: JobId) -> Vec<JobId> {
-        let children = self.children.get(&template).into_iter().flatten();
-        let live = |id: &&JobId| {
-            let job = self.picture.jobs.get(id);
-            job.is_some_and(|j| j.progress.as_ref().is_none_or(|p| !p.state.is_ended()))
-        };
-        children.filter(live).copied().collect()
-    }
-
-    /// Whether a later job takes this one's place.
-    fn is_replaced(&self, template: JobId, id: JobId) -> bool {
-        let later = self.children.get(&template).into_iter().flatten();
-        later.filter(|other| **other != id).any(|other| {
-            let head = self.picture.jobs.get(other).and_then(|j| j.head.as_ref());
-            let origin = head.filter(|h| !h.void).and_then(|h| h.origin.as_ref());
-            origin.is_some_and(|o| o.replaces.contains(&id))
-        })
-    }
-
-    /// Whether as many later jobs of its template have ended as are kept. Of a template that is gone all are kept.
-    fn is_surplus(&self, template: JobId, id: JobId, job: &JobView) -> bool {
-        let wanted = job.desired() != Desired::Deleted;
-        let of = self.picture.jobs.get(&template).and_then(|t| t.spec.as_ref());
-        let Some(schedule) = of.and_then(|s| s.rules.schedule.as_ref()).filter(|_| wanted) else {
-            return false;
-        };
-        let ended = |other: &&JobId| {
-            let other = self.picture.jobs.get(other);
-            other.is_some_and(|j| !j.is_live() && j.desired() != Desired::Deleted)
-        };
-        let children = self.children.get(&template).into_iter().flatten();
-        let later = children.filter(|other| **other > id).filter(ended).count();
-        later >= usize::try_from(schedule.keep_last).unwrap_or(usize::MAX)
-    }
-
-    /// A head that was read says of which template it was made.
-    pub(crate) fn note_origin(&mut self, head: &Head) {
-        if let Some(origin) = head.origin.as_deref().filter(|_| !head.void) {
-            self.children.entry(origin.template).or_default().insert(head.job);
-            self.dirty.extend(&origin.replaces);
-            self.dirty.insert(origin.template);
-        }
-    }
-
-    /// A job has ended: its template may make another one, and an older one may be too many.
-    pub(crate) fn child_ended(&mut self, id: JobId) {
-        let head = self.picture.jobs.get(&id).and_then(|j| j.head.as_ref());
-        if let Some(template) = head.and_then(|h| h.origin.as_ref()).map(|o| o.template) {
-            self.dirty.insert(template);
-            self.dirty
-                .extend(self.children.get(&template).into_iter().flatten());
-        }
-    }
-
-    /// Only a job's tombstone is left.
-    pub(crate) fn forget_child(&mut self, id: JobId, job: &JobView) {
-        let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
-        if let Some(template) = origin.map(|o| o.template)
-            && let Some(children) = self.children.get_mut(&template)
-        {
-            children.remove(&id);
-            if children.is_empty() {
-                self.children.remove(&template);
-            }
-        }
-    }
-}
-
-fn decided(state: ScheduleState) -> Ruling {
+pub(crate) fn decided(state: ScheduleState) -> Ruling {
     Ruling {
         bid: Some(Bid::Schedule(Box::new(state))),
         ..Ruling::default()

@@ -37,7 +37,7 @@ impl Tombstone {
 impl ResourceManager {
     /// The end of a deleted job is stored: its assignment is to be removed.
     pub(crate) fn entomb(&mut self, id: JobId) {
-        if let Some(job) = self.picture.jobs.get_mut(&id) {
+        if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
             self.due |= !job.tombstone;
             job.tombstone = true;
         }
@@ -46,13 +46,13 @@ impl ResourceManager {
     /// The assignment of a deleted job is gone: its shards may archive it, and only the tombstone is kept. Without a head, as
     /// when the leader before came as far as that, the progress row goes too.
     pub(crate) fn assignment_removed(&mut self, id: JobId, out: &mut Vec<Effect>) {
-        let Some(job) = self.picture.jobs.remove(&id) else {
+        let Some(job) = self.picture.facts.jobs.remove(&id) else {
             return;
         };
         self.forget_child(id, &job);
         // Those that it made are counted no more.
         self.dirty.extend(self.children.get(&id).into_iter().flatten());
-        for view in self.picture.clusters.values_mut() {
+        for view in self.picture.facts.clusters.values_mut() {
             view.forget(id);
         }
         let holders: Vec<ClusterId> = job.durable.holders.keys().cloned().collect();
@@ -74,7 +74,7 @@ impl ResourceManager {
             return true;
         }
         // While recovering, the rest of a job may still come.
-        if head.void && self.phase == Phase::Leading && !self.picture.jobs.contains_key(&head.job) {
+        if head.void && self.phase == Phase::Leading && !self.picture.facts.jobs.contains_key(&head.job) {
             self.tombstones
                 .insert(head.job, Tombstone::of(&KnownHead::of(head)));
             return true;
@@ -86,12 +86,13 @@ impl ResourceManager {
     pub(crate) fn sort_out_tombstones(&mut self) {
         let found: Vec<(JobId, Tombstone)> = self
             .picture
+            .facts
             .jobs
             .iter()
             .filter_map(|(id, job)| Some((*id, left_of(*id, job)?)))
             .collect();
         for (id, tombstone) in found {
-            if let Some(job) = self.picture.jobs.remove(&id) {
+            if let Some(job) = self.picture.facts.jobs.remove(&id) {
                 self.forget_child(id, &job);
             }
             self.tombstones.insert(id, tombstone);

@@ -2,10 +2,10 @@
 //! raised only by what is free, and what was taken from another cluster is free when that cluster's shard has confirmed it. So
 //! where more clusters hold a group than the limit has units, a restart goes from cluster to cluster.
 
+use crate::facts::Facts;
+use crate::facts::group_reports::listeners;
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts::most_down;
-use crate::orders::slice_orders::listeners;
-use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};
@@ -76,7 +76,7 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
 
 /// The parts of a group that clusters are to have now; only of those that can be told.
 #[must_use]
-pub fn parts(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> BTreeMap<ClusterId, u64> {
+pub fn parts(facts: &Facts, id: JobId, job: &JobView, group: &GroupName) -> BTreeMap<ClusterId, u64> {
     let spec = job.spec.as_ref().and_then(|s| s.group(group));
     let running = job
         .head
@@ -84,33 +84,33 @@ pub fn parts(picture: &Picture, id: JobId, job: &JobView, group: &GroupName) -> 
         .is_some_and(|h| h.goal.desired == Desired::Running);
     // Where nothing is to run nothing is restarted, and what was said of an ended job may be forgotten here before its shards know.
     let limit = if running {
-        spec.map_or(1, |g| most_down(picture, id, job, g))
+        spec.map_or(1, |g| most_down(facts, id, job, g))
     } else {
         0
     };
     let (clusters, holders): (Vec<ClusterId>, Vec<Holder>) = listeners(job)
         .into_iter()
-        .filter(|c| picture.clusters.get(c).is_none_or(|v| v.wish() != Wish::Left))
+        .filter(|c| facts.clusters.get(c).is_none_or(|v| v.wish() != Wish::Left))
         .map(|c| {
-            let holder = holder(picture, (id, job, group), &c, limit);
+            let holder = holder(facts, (id, job, group), &c, limit);
             (c, holder)
         })
         .unzip();
     let pairs = clusters.into_iter().zip(divide(limit, &holders));
     pairs
-        .filter(|(c, _)| picture.clusters.get(c).is_some_and(|v| v.link.is_some()))
+        .filter(|(c, _)| facts.clusters.get(c).is_some_and(|v| v.link.is_some()))
         .collect()
 }
 
 fn holder(
-    picture: &Picture,
+    facts: &Facts,
     (id, job, group): (JobId, &JobView, &GroupName),
     cluster: &ClusterId,
     limit: u64,
 ) -> Holder {
     let ranges = job.durable.ranges(group).iter().filter(|r| r.cluster == *cluster);
     let instances = ranges.map(|r| r.range.count()).sum();
-    let view = picture.clusters.get(cluster);
+    let view = facts.clusters.get(cluster);
     let reach = match view {
         Some(v) if v.settled && v.link.is_some() => Reach::Open,
         Some(v) if v.settled => Reach::Cut,

@@ -1,9 +1,10 @@
 //! The classes of which shards are asked how many fit.
 
+use crate::demand::ledger::Ledger;
 use crate::effect::Effect;
+use crate::facts::Facts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
-use crate::picture::Picture;
 use echelon_core_model::ClusterId;
 use echelon_core_model::class::{ClassDigest, InstanceClass, MAX_CLASSES};
 use echelon_core_model::directive::{NamedClasses, Order};
@@ -11,7 +12,12 @@ use echelon_core_model::spec::{ClusterChoice, names_cluster};
 
 /// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
 /// holds, first those are left out of which the largest host says most.
-pub(crate) fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) -> NamedClasses {
+pub(crate) fn named(
+    _facts: &Facts,
+    ledger: &Ledger,
+    cluster: &ClusterId,
+    view: &ClusterView,
+) -> NamedClasses {
     let name = view.row.as_ref().map_or("", |r| r.name.as_str());
     let may_come = |only: &[String]| {
         let choice = ClusterChoice {
@@ -20,7 +26,7 @@ pub(crate) fn named(picture: &Picture, cluster: &ClusterId, view: &ClusterView) 
         };
         names_cluster(&choice, cluster, name)
     };
-    let waiting = picture.ledger.waiting_classes(may_come);
+    let waiting = ledger.waiting_classes(may_come);
     let mut all: Vec<(bool, ClassDigest, &InstanceClass)> = waiting
         .map(|(digest, class)| (class.is_plain(), digest, class))
         .collect();
@@ -45,11 +51,11 @@ impl ResourceManager {
     /// Asks each shard about the classes that wait, where it was asked about others, or over another stream.
     pub(crate) fn ask_about_classes(&mut self, out: &mut Vec<Effect>) {
         let mut due = Vec::new();
-        for (id, view) in &self.picture.clusters {
+        for (id, view) in &self.picture.facts.clusters {
             let Some(link) = view.link.filter(|_| view.row.is_some()) else {
                 continue;
             };
-            let named = named(&self.picture, id, view);
+            let named = named(&self.picture.facts, &self.picture.demand.ledger, id, view);
             let asks = (link, named.classes.keys().copied().collect(), named.left_out);
             let is_new = view.fits.asked.as_ref() != Some(&asks);
             if is_new && !(named.classes.is_empty() && view.fits.asked.is_none()) {
@@ -57,7 +63,7 @@ impl ResourceManager {
             }
         }
         for (id, asks, named) in due {
-            if let Some(view) = self.picture.clusters.get_mut(&id) {
+            if let Some(view) = self.picture.facts.clusters.get_mut(&id) {
                 view.fits.asked = Some(asks);
             }
             self.send(&id, Order::Classes(named), out);

@@ -1,15 +1,12 @@
 //! The switch that stops all kills (law 8), as it is passed on to shards: they read it themselves, an order is only quicker.
 
 use crate::effect::Effect;
-use crate::facts::job::JobView;
 use crate::manager::{Phase, ResourceManager};
-use crate::picture::Picture;
 use crate::storage::operations::Purpose;
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::Order;
-use echelon_core_model::job::Waiting;
 use echelon_core_model::store::{Consistency, Op, Query};
-use echelon_core_model::{ClusterId, JobId, ReasonCode, Timestamp, Version};
+use echelon_core_model::{ClusterId, Timestamp, Version};
 
 impl ResourceManager {
     pub(crate) fn read_control(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
@@ -21,11 +18,11 @@ impl ResourceManager {
 
     /// Takes the switches in, and tells every shard when they have changed.
     pub(crate) fn control_read(&mut self, control: Control, out: &mut Vec<Effect>) {
-        if control.version <= self.picture.control.version {
+        if control.version <= self.picture.facts.control.version {
             return;
         }
-        self.picture.control = control;
-        let all: Vec<ClusterId> = self.picture.clusters.keys().cloned().collect();
+        self.picture.facts.control = control;
+        let all: Vec<ClusterId> = self.picture.facts.clusters.keys().cloned().collect();
         all.iter().for_each(|cluster| self.tell_control(cluster, out));
     }
 
@@ -34,7 +31,7 @@ impl ResourceManager {
         if !matches!(self.phase, Phase::Recovering | Phase::Leading) {
             return;
         }
-        if let Some(order) = kills(&self.picture.control) {
+        if let Some(order) = kills(&self.picture.facts.control) {
             self.send(cluster, order, out);
         }
     }
@@ -46,21 +43,4 @@ pub(crate) fn kills(control: &Control) -> Option<Order> {
         version: control.version,
         off: control.kills_off,
     })
-}
-
-/// Instances of a job that is not to run any more, and that live on because nothing is killed.
-pub(crate) fn withheld(picture: &Picture, id: JobId, job: &JobView) -> Vec<Waiting> {
-    let mut out = Vec::new();
-    for key in job.slices().into_keys() {
-        let told = picture.report(id, &key).into_iter().flat_map(|r| &r.waiting);
-        let withheld = told.filter(|(reason, ..)| reason.code == ReasonCode::KillsOff);
-        out.extend(withheld.map(|(reason, count, since)| Waiting {
-            group: key.group.clone(),
-            cluster: Some(key.cluster.clone()),
-            reason: reason.clone(),
-            count: *count,
-            since: *since,
-        }));
-    }
-    out
 }

@@ -3,9 +3,10 @@
 
 use crate::effect::Effect;
 use crate::facts::known::{KnownProgress, digest};
-use crate::manager::{ResourceManager, Turns};
+use crate::manager::ResourceManager;
 use crate::progress::{progress, row_stands};
 use crate::storage::operations::Purpose;
+use crate::turns::Turns;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;
@@ -35,8 +36,8 @@ impl ResourceManager {
     /// Writes every partition that has something new and no write under way.
     pub(crate) fn flush_assignments(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let mut due: BTreeMap<u16, (Put, usize)> = BTreeMap::new();
-        for id in self.picture.ledger.unstored() {
-            let Some(job) = self.picture.jobs.get(id) else {
+        for id in self.picture.demand.ledger.unstored() {
+            let Some(job) = self.picture.facts.jobs.get(id) else {
                 continue;
             };
             let partition = assignment_partition(*id);
@@ -89,7 +90,7 @@ impl ResourceManager {
         *self.written.entry(partition).or_default() += 1;
         for row in batch.put {
             let id = row.job;
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
+            if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
                 job.durable = row;
                 job.forget_grants();
                 job.refused = None;
@@ -103,10 +104,10 @@ impl ResourceManager {
         self.due = true;
     }
 
-    /// Writes the progress rows that changed, not more often than allowed.
-    pub(crate) fn flush_progress(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+    /// Writes the progress rows that changed, not more often than allowed. Returns how many.
+    pub(crate) fn flush_progress(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> usize {
         if self.committing.is_some() {
-            return;
+            return 0;
         }
         let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
         let mut jobs = Vec::new();
@@ -120,7 +121,7 @@ impl ResourceManager {
             let Some(row) = self.progress_due(id, now) else {
                 continue;
             };
-            let Some(job) = self.picture.jobs.get_mut(&id) else {
+            let Some(job) = self.picture.facts.jobs.get_mut(&id) else {
                 continue;
             };
             if job.progress.as_ref().is_none_or(|p| p.state != row.state) {
@@ -155,8 +156,9 @@ impl ResourceManager {
         unsurged.into_iter().for_each(|id| self.want_spec(id));
         self.start_todo(now, out);
         if writes.is_empty() {
-            return;
+            return 0;
         }
+        let rows = jobs.len();
         let batch = Batch {
             owner: Role::ResourceManager,
             stamp: self.stamp(),
@@ -164,12 +166,13 @@ impl ResourceManager {
         };
         self.committing = Some(jobs);
         self.ops.start(Purpose::Commit, Op::Commit(batch), now, out);
+        rows
     }
 
     /// The row to write for a job, `None` when it says nothing new or was written just now. Takes the job off the list unless it
     /// has to come back.
     fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
-        let Some(job) = self.picture.jobs.get(&id) else {
+        let Some(job) = self.picture.facts.jobs.get(&id) else {
             self.unwritten.remove(&id);
             return None;
         };
@@ -177,7 +180,7 @@ impl ResourceManager {
             .progress
             .as_ref()
             .is_some_and(|p| p.state == JobState::Deleted);
-        let writes = job.is_live() && !written && !row_stands(&self.picture, job);
+        let writes = job.is_live() && !written && !row_stands(&self.picture.facts, job);
         let row = progress(&self.picture, id, job, now).filter(|_| writes);
         let row = row.filter(|row| {
             job.progress
@@ -201,7 +204,7 @@ impl ResourceManager {
         for id in self.committing.take().unwrap_or_default() {
             self.wake_dependents(id);
             self.release_stored(id);
-            let Some(job) = self.picture.jobs.get(&id) else {
+            let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
             };
             let Some(state) = job.progress.as_ref().map(|p| p.state) else {
@@ -212,7 +215,7 @@ impl ResourceManager {
                 self.dirty.insert(id);
                 self.child_ended(id);
             }
-            let Some(job) = self.picture.jobs.get(&id) else {
+            let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
             };
             if state == JobState::Deleted {

@@ -1,22 +1,23 @@
 //! What claims are about: who claims, whether he still wants it, what of his room is there, and when a claim is over.
 
+use crate::admission::{Withheld, Withholdings};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
 use crate::demand::slices::lines;
+use crate::facts::Facts;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
-use crate::preemption::claims::ClaimView;
+use crate::preemption::claims::{ClaimView, Claims};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
 use echelon_core_model::{Generation, GroupName, JobId, Span, Timestamp};
-use echelon_core_pools::{Admission, Request, Rooms, admit_held};
+use echelon_core_pools::Request;
 use std::collections::BTreeSet;
 
 /// What a claim is about: its slices, and what is asked for.
-fn claimant(picture: &Picture, view: &ClaimView) -> Option<Claimant> {
+fn claimant(facts: &Facts, view: &ClaimView) -> Option<Claimant> {
     let Claim { job: id, parts, .. } = &view.claim;
-    let job = picture.jobs.get(id)?;
+    let job = facts.jobs.get(id)?;
     let spec = job.running_spec()?;
-    let lines = lines(picture, *id, job);
+    let lines = lines(facts, *id, job);
     let slices = parts.iter().map(|part| {
         let key = SliceKey {
             group: part.group.clone(),
@@ -36,7 +37,7 @@ fn claimant(picture: &Picture, view: &ClaimView) -> Option<Claimant> {
     let group = spec.group(&slices.first()?.key.group)?;
     Some(Claimant {
         gang: spec.gang.is_some(),
-        request: asked(picture, (*id, job), (spec, group), &lines),
+        request: asked(facts, (*id, job), (spec, group), &lines),
         slices,
     })
 }
@@ -78,6 +79,28 @@ impl Claimant {
         })
     }
 
+    /// For how many units of each generation capacity is kept.
+    fn units(&self, view: &ClaimView, report: Option<&ClaimReport>) -> Vec<(Generation, u64)> {
+        // A gang is one unit, which begins at all its slices.
+        if self.gang {
+            let request = self.request.as_ref();
+            let whole = report.is_none_or(|r| request.is_some_and(|request| self.is_whole(request, r)));
+            let first = self.slices.first().map(|s| (s.key.generation, u64::from(whole)));
+            return first.into_iter().collect();
+        }
+        match report {
+            Some(report) => {
+                let all = self.ungranted(report).into_iter();
+                all.map(|(key, n)| (key.generation, n)).collect()
+            }
+            None => {
+                let all = self.slices.iter();
+                all.map(|s| (s.key.generation, view.asks_for(&s.key).min(s.more)))
+                    .collect()
+            }
+        }
+    }
+
     /// Whether what is held is of no use, since it is not enough for the whole gang.
     fn is_short(&self, told: &ClaimReport) -> bool {
         let asks = self.request.as_ref().filter(|_| self.gang);
@@ -85,76 +108,64 @@ impl Claimant {
     }
 }
 
-/// Admits claimants into the room that is made for them, as far as it is there, and sets the rest of it aside.
-pub(crate) fn admit_claims(picture: &Picture, rooms: &mut Rooms) -> Vec<Admission> {
-    let mut out = Vec::new();
-    // Claims of one claimant at several clusters are about the same room in a pool.
+/// The capacity that shards hold for claimants, or that pools keep for them.
+pub(crate) fn withheld(facts: &Facts, claims: &Claims) -> Withholdings {
+    let mut out = Withholdings {
+        capacity: Vec::new(),
+        requesting: claims.all.values().map(|view| view.claim.job).collect(),
+    };
+    // Claims of one claimant at several clusters are about the same capacity of a pool.
     let mut in_pools: BTreeSet<(JobId, &GroupName)> = BTreeSet::new();
-    for view in picture.claims.all.values() {
-        let told = view.report.as_ref().filter(|r| r.holds_room());
+    for view in claims.all.values() {
+        let report = view.report.as_ref().filter(|r| r.holds_room());
         let group = view.claim.parts.first().map(|p| (view.claim.job, &p.group));
         let mut is_first = || group.is_some_and(|group| in_pools.insert(group));
-        let held = told.is_some() || view.keeps_quota() && is_first();
-        let Some(claimant) = held.then(|| claimant(picture, view)).flatten() else {
+        let is_held = report.is_some() || view.keeps_quota() && is_first();
+        let Some(claimant) = is_held.then(|| claimant(facts, view)).flatten() else {
             continue;
         };
-        let Some(request) = &claimant.request else {
-            continue;
-        };
-        // A gang is one unit, which begins at all its slices.
-        let units: Vec<(Generation, u64)> = match told {
-            _ if claimant.gang => {
-                let whole = told.is_none_or(|told| claimant.is_whole(request, told));
-                let first = claimant.slices.first();
-                first
-                    .map(|s| (s.key.generation, u64::from(whole)))
-                    .into_iter()
-                    .collect()
-            }
-            Some(told) => {
-                let all = claimant.ungranted(told).into_iter();
-                all.map(|(key, n)| (key.generation, n)).collect()
-            }
-            None => {
-                let all = claimant.slices.iter();
-                all.map(|s| (s.key.generation, view.asks_for(&s.key).min(s.more)))
-                    .collect()
-            }
-        };
-        let wanted = units.iter().map(|(_, n)| *n).fold(0, u64::saturating_add);
-        let mut left = admit_held(request, &view.waits, wanted, rooms);
-        let mut more = Vec::new();
-        for (generation, n) in units {
-            let n = n.min(left);
-            left -= n;
-            more.extend((n > 0).then(|| (view.waits.clone(), generation, n)));
+        let units = claimant.units(view, report);
+        if let Some(request) = claimant.request {
+            out.capacity.push(Withheld {
+                request,
+                cluster: view.waits.clone(),
+                units,
+            });
         }
-        let admission = Admission {
-            job: request.job,
-            group: request.group.clone(),
-            more,
-            bind: Vec::new(),
-        };
-        let admitted = request.groups_of(admission).into_iter();
-        out.extend(admitted.filter(|a| a.total() > 0));
     }
     out
 }
 
-/// Lets go of claims that are met, not wanted any more, refused or too old.
-pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
-    let mut claims = std::mem::take(&mut picture.claims);
+/// A request for capacity that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedRequest {
+    /// Its id.
+    pub id: ClaimId,
+    /// The job that it was for.
+    pub job: JobId,
+    /// Nothing came of it.
+    pub in_vain: bool,
+}
+
+/// Ends requests that are met, not wanted any more, refused or too old.
+pub(crate) fn expire(
+    facts: &Facts,
+    claims: &mut Claims,
+    now: Timestamp,
+    rules: Preemption,
+) -> Vec<EndedRequest> {
+    let mut out = Vec::new();
     // Whether it has come to nothing, if it ends.
     let ends = |view: &ClaimView| {
         let said = view.report.as_ref();
         let met = view.is_met();
-        let claimant = claimant(picture, view);
+        let claimant = claimant(facts, view);
         let unwanted = claimant
             .as_ref()
             .is_none_or(|c| c.slices.iter().all(|s| s.wanting == 0));
         let on_hosts = said.filter(|_| view.claim.quota.is_none());
         let short = on_hosts.is_some_and(|told| claimant.is_some_and(|c| c.is_short(told)));
-        let wanted_there = picture
+        let wanted_there = facts
             .clusters
             .get(&view.cluster)
             .is_some_and(|c| c.takes_grants());
@@ -170,6 +181,8 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
         let Some(view) = claims.all.remove(&id) else {
             continue;
         };
+        let job = view.claim.job;
+        out.push(EndedRequest { id, job, in_vain });
         let first = view.claim.parts.first();
         let key = first.map(|part| (view.claim.job, part.group.clone()));
         if let Some(key) = key {
@@ -185,7 +198,7 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
         }
         claims.untold.insert(view.cluster);
     }
-    let lives = |id: &JobId| picture.jobs.get(id).is_some_and(|j| j.running_spec().is_some());
+    let lives = |id: &JobId| facts.jobs.get(id).is_some_and(|j| j.running_spec().is_some());
     claims
         .refused
         .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
@@ -194,5 +207,5 @@ pub(crate) fn tidy(picture: &mut Picture, now: Timestamp, rules: Preemption) {
     // What was more than a minute's counts over as many minutes.
     let counts = |n: u64| Span::minutes(n.div_ceil(rules.a_minute.max(1)).max(1));
     claims.taken.retain(|(at, n)| now.since(*at) < counts(*n));
-    picture.claims = claims;
+    out
 }

@@ -2,17 +2,20 @@
 //! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
 //! full reports to a new leader, so nothing of it is stored.
 
-use crate::admission::binding;
-use crate::effect::Effect;
+use crate::admission::LastAdmission;
+use crate::admission::binding::bind;
+use crate::config::Preemption;
+use crate::demand::ledger::Ledger;
+use crate::division::Entitled;
+use crate::facts::Facts;
 use crate::facts::slice::SliceKey;
-use crate::manager::ResourceManager;
-use crate::picture::Picture;
 use crate::preemption::holders::Holders;
-use crate::preemption::preempt;
+use crate::preemption::preempt::{Made, UNBOUND, remedy};
 use crate::preemption::starved::{Starved, note};
 use crate::preemption::unplaced::Homeless;
+use crate::preemption::{Known, PreemptionReport};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
-use echelon_core_model::directive::{Order, RETURNABLE};
+use echelon_core_model::directive::RETURNABLE;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,6 +133,42 @@ impl Claims {
         of_group.get(cluster).map(AsRef::as_ref)
     }
 
+    /// A claim is to be sent.
+    pub(crate) fn add(&mut self, made: Made, awaits: Vec<ClaimPart>, now: Timestamp) {
+        let Made {
+            cluster,
+            waits,
+            claim,
+        } = made;
+        for part in &claim.parts {
+            self.holders.remove(&(claim.job, part.group.clone()));
+        }
+        self.untold.insert(cluster.clone());
+        let view = ClaimView {
+            cluster,
+            waits,
+            claim,
+            awaits,
+            since: now,
+            report: None,
+            had_room: false,
+        };
+        self.all.insert(view.claim.id, view);
+    }
+
+    /// A claim can be sent when its shard knows the claimant.
+    pub(crate) fn look_for_claimants(&mut self, facts: &Facts) {
+        let waiting = self.all.values().filter(|c| !c.awaits.is_empty());
+        let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(facts, c, part)));
+        let known: Vec<ClaimId> = known.map(|c| c.claim.id).collect();
+        for id in known {
+            if let Some(view) = self.all.get_mut(&id) {
+                view.awaits.clear();
+                self.untold.insert(view.cluster.clone());
+            }
+        }
+    }
+
     /// Whether no claim is made for a group now, since none could be lately.
     pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|(until, _)| *until > now)
@@ -221,156 +260,121 @@ struct BoundClaimant {
     fresh: Vec<ClaimPart>,
 }
 
-impl ResourceManager {
-    /// Has room made for those who are starved.
-    pub(crate) fn claim(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        if let Some(first) = self.picture.division.first.take() {
-            let changed = note(&mut self.picture, now);
-            self.dirty.extend(changed);
-            let rules = self.config.preemption;
-            let Self {
-                picture,
-                numbers,
-                epoch,
-                ..
-            } = self;
-            let remedy = preempt::remedy(picture, &first, &rules, now, || numbers.claim(*epoch));
-            self.picture.claims.holders.extend(remedy.holders);
-            let homeless = &mut self.picture.claims.homeless;
-            self.dirty.extend(remedy.homeless.told_anew(homeless));
-            *homeless = remedy.homeless;
-            // What shards have not answered yet may be less than they were offered: the rest is there in a moment.
-            let mut unanswered = self.picture.claims.all.values().filter(|c| c.report.is_none());
-            let may_be_left = !remedy.claims.is_empty() || unanswered.next().is_some();
-            let wait = if may_be_left {
-                ANSWERED.min(rules.after)
-            } else {
-                rules.after
-            };
-            for key in remedy.in_vain {
-                self.dirty.insert(key.0);
-                let tries = self
-                    .picture
-                    .claims
-                    .refused
-                    .get(&key)
-                    .map_or(0, |(_, tries)| *tries);
-                let until = now.plus(wait);
-                self.picture.claims.refused.insert(key, (until, tries));
-            }
-            // A pool's claimant that takes from several clusters is bound once for all of them.
-            let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
-            for mut made in remedy.claims {
-                let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
-                let key = (made.claim.job, made.waits.clone(), groups);
-                let of_claimant = bound.entry(key).or_insert_with(|| self.bind_claimant(&made));
-                if made.claim.parts.iter().any(|p| p.generation == preempt::UNBOUND) {
-                    made.claim.parts.clone_from(&of_claimant.parts);
-                }
-                let awaits = of_claimant.fresh.clone();
-                let preempt::Made {
-                    cluster,
-                    waits,
-                    claim,
-                } = made;
-                for part in &claim.parts {
-                    let of_group = (claim.job, part.group.clone());
-                    self.picture.claims.holders.remove(&of_group);
-                }
-                self.picture.claims.untold.insert(cluster.clone());
-                let view = ClaimView {
-                    cluster,
-                    waits,
-                    claim,
-                    awaits,
-                    since: now,
-                    report: None,
-                    had_room: false,
-                };
-                self.picture.claims.all.insert(view.claim.id, view);
-            }
-        }
-        self.look_for_claimants();
-        for cluster in std::mem::take(&mut self.picture.claims.untold) {
-            self.tell_claims(&cluster, out);
-        }
-    }
+/// When and by what rules requests are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    /// What pools are entitled to.
+    pub(crate) first: &'a Entitled,
+    pub(crate) preemption: Preemption,
+    pub(crate) now: Timestamp,
+}
 
-    /// A claim can be sent when its shard knows the claimant.
-    fn look_for_claimants(&mut self) {
-        let picture = &self.picture;
-        let waiting = picture.claims.all.values().filter(|c| !c.awaits.is_empty());
-        let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(picture, c, part)));
-        let known: Vec<ClaimId> = known.map(|c| c.claim.id).collect();
-        let claims = &mut self.picture.claims;
-        for id in known {
-            if let Some(view) = claims.all.get_mut(&id) {
-                view.awaits.clear();
-                claims.untold.insert(view.cluster.clone());
+/// Decides for what capacity is made now: for what is starved, and for what finds no host. Binds the claimants.
+pub(crate) fn request(
+    facts: &mut Facts,
+    ledger: &Ledger,
+    admission: &LastAdmission,
+    claims: &mut Claims,
+    by: Rules<'_>,
+    name: impl FnMut() -> ClaimId,
+    report: &mut PreemptionReport,
+) {
+    let Rules {
+        first,
+        preemption: rules,
+        now,
+    } = by;
+    let before = std::mem::take(&mut claims.starved);
+    let known = Known {
+        facts,
+        ledger,
+        admission,
+        requests: claims,
+    };
+    let (starved, changed) = note(known, before, now);
+    claims.starved = starved;
+    report.changed.extend(&changed);
+    report.starved = changed;
+    let known = Known {
+        facts,
+        ledger,
+        admission,
+        requests: claims,
+    };
+    let remedy = remedy(known, first, &rules, now, name);
+    report.budget_left = remedy.budget_left;
+    claims.holders.extend(remedy.holders);
+    report.changed.extend(remedy.homeless.told_anew(&claims.homeless));
+    claims.homeless = remedy.homeless;
+    // What shards have not answered yet may be less than they were offered: the rest is there in a moment.
+    let mut unanswered = claims.all.values().filter(|c| c.report.is_none());
+    let may_be_left = !remedy.claims.is_empty() || unanswered.next().is_some();
+    let wait = if may_be_left {
+        ANSWERED.min(rules.after)
+    } else {
+        rules.after
+    };
+    for key in remedy.in_vain {
+        report.changed.insert(key.0);
+        let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
+        claims.refused.insert(key.clone(), (now.plus(wait), tries));
+        report.in_vain.push(key);
+    }
+    // A pool's claimant that takes from several clusters is bound once for all of them.
+    let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
+    for mut made in remedy.claims {
+        let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
+        let key = (made.claim.job, made.waits.clone(), groups);
+        let of_claimant = bound.entry(key).or_insert_with(|| bind_claimant(facts, &made));
+        if made.claim.parts.iter().any(|p| p.generation == UNBOUND) {
+            report.changed.insert(made.claim.job);
+            made.claim.parts.clone_from(&of_claimant.parts);
+        }
+        report.requested.push(made.claim.id);
+        claims.add(made, of_claimant.fresh.clone(), now);
+    }
+}
+
+/// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
+fn bind_claimant(facts: &mut Facts, made: &Made) -> BoundClaimant {
+    let id = made.claim.job;
+    let parts = made.claim.parts.iter();
+    let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = parts.partition(|p| p.generation == UNBOUND);
+    let mut parts: Vec<ClaimPart> = there.into_iter().cloned().collect();
+    let mut fresh = Vec::new();
+    if let Some(mut job) = (!free.is_empty()).then(|| facts.jobs.lend(&id)).flatten() {
+        if let Some(spec) = job.running() {
+            for part in free {
+                let shares = [(made.waits.clone(), part.count)];
+                let bound = bind(&mut job, &spec, &part.group, &shares).into_iter();
+                fresh.extend(bound.map(|(key, count)| ClaimPart {
+                    group: key.group,
+                    generation: key.generation,
+                    count,
+                }));
             }
         }
+        facts.jobs.give_back(id, job, true);
     }
-
-    /// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
-    fn bind_claimant(&mut self, made: &preempt::Made) -> BoundClaimant {
-        let id = made.claim.job;
-        let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = made
-            .claim
-            .parts
-            .iter()
-            .partition(|p| p.generation == preempt::UNBOUND);
-        let mut parts: Vec<ClaimPart> = there.into_iter().cloned().collect();
-        let mut fresh = Vec::new();
-        if let Some(mut job) = (!free.is_empty()).then(|| self.picture.jobs.lend(&id)).flatten() {
-            if let Some(spec) = job.running() {
-                for part in free {
-                    let shares = [(made.waits.clone(), part.count)];
-                    let bound = binding::bind(&mut job, &spec, &part.group, &shares).into_iter();
-                    fresh.extend(bound.map(|(key, count)| ClaimPart {
-                        group: key.group,
-                        generation: key.generation,
-                        count,
-                    }));
-                }
-            }
-            self.picture.jobs.give_back(id, job, true);
-            self.dirty.insert(id);
-        }
-        parts.extend(fresh.iter().cloned());
-        BoundClaimant { parts, fresh }
-    }
-
-    /// Tells a shard of all its claims, once it is known to obey this leader: before, it may hold room of which nothing is known here.
-    pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
-        if self
-            .picture
-            .clusters
-            .get(cluster)
-            .is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0)
-        {
-            let claims = self.picture.claims.at(cluster).filter(|c| c.awaits.is_empty());
-            let claims = claims.map(|c| c.claim.clone()).collect();
-            let lease = Span(self.config.reread.0.saturating_mul(6));
-            self.send(cluster, Order::Claims { claims, lease }, out);
-        }
-    }
+    parts.extend(fresh.iter().cloned());
+    BoundClaimant { parts, fresh }
 }
 
 /// Whether the shard of a claimant has reported what was bound for it, and can begin it. A pool's capacity is made whoever asks for
 /// it: there it is enough that the binding is stored.
-fn is_known(picture: &Picture, view: &ClaimView, part: &ClaimPart) -> bool {
+fn is_known(facts: &Facts, view: &ClaimView, part: &ClaimPart) -> bool {
     let key = SliceKey {
         group: part.group.clone(),
         cluster: view.waits.clone(),
         generation: part.generation,
     };
     if view.claim.quota.is_some() {
-        let job = picture.jobs.get(&view.claim.job);
+        let job = facts.jobs.get(&view.claim.job);
         return job.is_some_and(|job| job.decided == job.durable);
     }
-    let group = picture.group(view.claim.job, &key.group).map(|(_, group)| group);
+    let group = facts.group(view.claim.job, &key.group).map(|(_, group)| group);
     let has_volume = group.is_some_and(|g| g.volume.is_some());
-    let report = picture.report(view.claim.job, &key);
+    let report = facts.report(view.claim.job, &key);
     report.is_some_and(|r| {
         let begun = r.active + r.succeeded + r.failed + r.stopped;
         let startable = r.returnable.count().saturating_add(begun);

@@ -1,7 +1,8 @@
 //! Who has the clusters at which somebody waits in vain: he is entitled to room there, there is none, and nobody who has some of it has
 //! more than his own. Told with the reason why he waits.
 
-use crate::picture::Picture;
+use crate::facts::Facts;
+use crate::preemption::Known;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -16,7 +17,7 @@ pub(crate) type Holders = BTreeMap<ClusterId, Box<str>>;
 
 /// What is to be said to groups that wait in vain. `O(jobs)`, and only when there are such groups.
 pub(crate) fn holders(
-    picture: &Picture,
+    known: Known<'_>,
     rooms: &Rooms,
     in_vain: &[Request],
 ) -> BTreeMap<(JobId, GroupName), Holders> {
@@ -25,11 +26,11 @@ pub(crate) fn holders(
     if clusters.is_empty() {
         return BTreeMap::new();
     }
-    let held = picture.ledger.held_at(&clusters);
+    let held = known.ledger.held_at(&clusters);
     let mut out = BTreeMap::new();
     for request in in_vain {
         let slices = request.slices.iter().map(|s| &s.cluster);
-        let told = slices.filter_map(|c| Some((c.clone(), told(picture, rooms, &held, request, c)?)));
+        let told = slices.filter_map(|c| Some((c.clone(), told(known.facts, rooms, &held, request, c)?)));
         let told: Holders = told.collect();
         // All groups of a gang wait as one.
         let groups = request.gang.iter().map(|m| &m.group).chain([&request.group]);
@@ -40,7 +41,7 @@ pub(crate) fn holders(
 
 /// The pools that have most of the first kind of which there is too little.
 fn told(
-    picture: &Picture,
+    facts: &Facts,
     rooms: &Rooms,
     held: &BTreeMap<(ClusterId, PoolIdx), Resources>,
     request: &Request,
@@ -51,7 +52,7 @@ fn told(
     let there = held.range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
     let mut pools: Vec<(u64, &str)> = there
         .filter_map(|((_, pool), has)| {
-            let pool = picture.hierarchy.pool(*pool)?;
+            let pool = facts.hierarchy.pool(*pool)?;
             Some((has.get(kind), pool.path.as_str()))
         })
         .filter(|(has, _)| *has > 0)
@@ -66,7 +67,7 @@ fn told(
         let n = pools.len() - NAMED;
         words.push(format!("{n} more have {} {kind}", kind.show(others)));
     }
-    let row = picture.clusters.get(cluster).and_then(|c| c.row.as_ref());
+    let row = facts.clusters.get(cluster).and_then(|c| c.row.as_ref());
     let name = row.map_or(cluster.as_str(), |row| row.name.as_str());
     (!words.is_empty()).then(|| format!("{name}: {}", words.join(", ")).into())
 }

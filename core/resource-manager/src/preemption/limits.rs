@@ -45,7 +45,7 @@ impl Offer<'_> {
             let bound = limit.min_each(entitled.max_each(self.first.ordinary.amount(*i)));
             bound.plus(self.losers.going(*i)).minus(self.rooms.taken(*i).0)
         };
-        let hierarchy = &self.picture.hierarchy;
+        let hierarchy = &self.known.facts.hierarchy;
         let pools = || hierarchy.above(request.pool).filter(|i| *i != ROOT);
         let pool = pools().find(|i| !unit.fits(left(i)))?;
         let (below, above): (Vec<PoolIdx>, Vec<PoolIdx>) =
@@ -124,7 +124,7 @@ impl Offer<'_> {
     /// Clusters where somebody may lose something, who loses first first.
     fn clusters_of_losers(&self, sought: &Sought<'_>) -> Vec<ClusterId> {
         let pools = self.losers.with_more(sought.request, Some(sought.pressed.pool));
-        let clusters = self.picture.clusters.iter();
+        let clusters = self.known.facts.clusters.iter();
         let open = clusters.filter(|(id, view)| view.takes_grants() && self.may_claim_at(id));
         let ranks = open.filter_map(|(id, _)| Some((self.losers.first(id, &pools)?, id.clone())));
         let mut out: Vec<_> = ranks.collect();

@@ -5,9 +5,10 @@
 use crate::demand::entry::sums::Sums;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::division::Entitled;
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::picture::Picture;
+use crate::preemption::Known;
 use echelon_core_model::claim::Victim;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -23,7 +24,7 @@ const LOSERS: usize = 20_000;
 
 /// Who may lose something, while claims are made.
 pub(crate) struct Losers<'a> {
-    picture: &'a Picture,
+    known: Known<'a>,
     first: &'a Entitled,
     /// What each pool has, granted or active.
     has: Vec<Resources>,
@@ -63,13 +64,13 @@ pub(crate) struct Offered {
 }
 
 impl<'a> Losers<'a> {
-    pub(crate) fn new(picture: &'a Picture, first: &'a Entitled) -> Self {
-        let has = sums(picture, |sums| sums.allocated);
+    pub(crate) fn new(known: Known<'a>, first: &'a Entitled) -> Self {
+        let has = sums(known, |sums| sums.allocated);
         Self {
-            picture,
+            known,
             first,
             has,
-            staying: staying(picture),
+            staying: staying(known),
             looks: LOSERS,
             leaving: BTreeMap::new(),
         }
@@ -97,13 +98,13 @@ impl<'a> Losers<'a> {
 
     /// The first at a cluster who may lose something, of those in some pools.
     pub(crate) fn first(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
-        let mut losers = self.picture.ledger.losers(cluster, |pool| pools.contains(&pool));
+        let mut losers = self.known.ledger.losers(cluster, |pool| pools.contains(&pool));
         losers.next().map(|(_, rank, _)| rank)
     }
 
     /// The pools that have more than their own.
     pub(crate) fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
-        let hierarchy = &self.picture.hierarchy;
+        let hierarchy = &self.known.facts.hierarchy;
         let others = hierarchy.indexes().filter(|i| *i != request.pool);
         let is_below = |i: &PoolIdx| below.is_none_or(|below| hierarchy.above(*i).any(|a| a == below));
         let with_more = others.filter(|i| !self.surplus(*i).is_zero());
@@ -112,9 +113,9 @@ impl<'a> Losers<'a> {
 
     /// Who may lose what is lacking.
     pub(crate) fn offer(&mut self, request: &Request, lacks: Lacking<'_>) -> Offered {
-        let picture = self.picture;
+        let known = self.known;
         let Lacking { cluster, room, .. } = lacks;
-        let above: BTreeSet<PoolIdx> = chain(picture, request.pool).collect();
+        let above: BTreeSet<PoolIdx> = chain(known.facts, request.pool).collect();
         let pools = self.with_more(request, lacks.below);
         // What is leaving pools is counted where they lack something.
         let lacking_then = if request.gang.is_empty() || lacks.below.is_some() {
@@ -130,17 +131,17 @@ impl<'a> Losers<'a> {
             ..Tally::default()
         };
         let mut gangs = Vec::new();
-        for (pool, rank, id) in picture.ledger.losers(cluster, |pool| pools.contains(&pool)) {
+        for (pool, rank, id) in known.ledger.losers(cluster, |pool| pools.contains(&pool)) {
             if self.looks == 0 || tally.is_enough() {
                 break;
             }
             self.looks -= 1;
-            if picture.jobs.get(&id).is_some_and(is_gang) {
+            if known.facts.jobs.get(&id).is_some_and(is_gang) {
                 gangs.push((pool, rank, id));
                 continue;
             }
             tally.rank((false, rank));
-            for (victim, room) in slices(picture, id, cluster) {
+            for (victim, room) in slices(known.facts, id, cluster) {
                 let n = victim.most.min(self.may_go(&tally, pool, room));
                 let victim = Victim { most: n, ..victim };
                 tally.needed += enough(tally.short(), room).min(n);
@@ -153,7 +154,7 @@ impl<'a> Losers<'a> {
                 break;
             }
             tally.rank((true, rank));
-            if let Some((victims, room)) = whole(picture, id, cluster)
+            if let Some((victims, room)) = whole(known.facts, id, cluster)
                 && self.may_go(&tally, pool, room) > 0
             {
                 if !tally.short().is_zero() {
@@ -175,14 +176,14 @@ impl<'a> Losers<'a> {
     fn may_go(&self, tally: &Tally, pool: PoolIdx, room: Resources) -> u64 {
         // Kinds of which the claimant lacks some here, and of which this would leave some.
         let useful = room.min_each(tally.lacking).kinds();
-        let between = tally.between(self.picture, pool);
+        let between = tally.between(self.known.facts, pool);
         let beyond = between.map(|i| beyond(self.surplus(i), room, useful));
         beyond.min().unwrap_or(0)
     }
 
     /// Offers some, who leave so much room in all.
     fn take(&mut self, tally: &mut Tally, pool: PoolIdx, victims: Vec<Victim>, gone: Resources) {
-        let between: Vec<PoolIdx> = tally.between(self.picture, pool).collect();
+        let between: Vec<PoolIdx> = tally.between(self.known.facts, pool).collect();
         for i in between {
             if let Some(has) = self.staying.get_mut(i) {
                 *has = has.minus(gone);
@@ -197,13 +198,13 @@ impl<'a> Losers<'a> {
         if let Some(known) = self.leaving.get(cluster) {
             return *known;
         }
-        let picture = self.picture;
-        let view = picture.clusters.get(cluster);
+        let known = self.known;
+        let view = known.facts.clusters.get(cluster);
         let reports = view.into_iter().flat_map(|v| &v.reports);
         let leaves = reports.filter(|(_, report)| report.preempting > 0);
         let rooms = leaves.filter_map(|((job, group, _), report)| {
-            let (spec, group) = picture.group(*job, group)?;
-            Some(ordinary(picture, spec, group.room()).times(report.preempting))
+            let (spec, group) = known.facts.group(*job, group)?;
+            Some(ordinary(known.facts, spec, group.room()).times(report.preempting))
         });
         let sum = rooms.fold(Resources::ZERO, Resources::plus);
         self.leaving.insert(cluster.clone(), sum);
@@ -246,8 +247,8 @@ impl Tally {
     }
 
     /// The pools from a victim's up to the one that is above the claimant, too.
-    fn between<'a>(&'a self, picture: &'a Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + 'a {
-        chain(picture, pool).take_while(|i| !self.above.contains(i))
+    fn between<'a>(&'a self, facts: &'a Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + 'a {
+        chain(facts, pool).take_while(|i| !self.above.contains(i))
     }
 
     /// What is still lacking.
@@ -269,8 +270,8 @@ impl Tally {
     }
 }
 
-fn chain(picture: &Picture, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
-    std::iter::once(pool).chain(picture.hierarchy.above(pool))
+fn chain(facts: &Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+    std::iter::once(pool).chain(facts.hierarchy.above(pool))
 }
 
 fn is_gang(job: &JobView) -> bool {
@@ -279,17 +280,17 @@ fn is_gang(job: &JobView) -> bool {
 
 /// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
 /// nobody has answered yet.
-fn staying(picture: &Picture) -> Vec<Resources> {
-    let mut out = sums(picture, |sums| sums.allocated.minus(sums.leaving));
-    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+fn staying(known: Known<'_>) -> Vec<Resources> {
+    let mut out = sums(known, |sums| sums.allocated.minus(sums.leaving));
+    let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     for claim in unanswered {
         for victim in &claim.claim.victims {
-            let Some((spec, group)) = picture.group(victim.job, &victim.group) else {
+            let Some((spec, group)) = known.facts.group(victim.job, &victim.group) else {
                 continue;
             };
-            if let PoolRef::Known(pool) = pool_of(picture, &spec.pool) {
-                let gone = ordinary(picture, spec, group.room()).times(victim.most);
-                change(&mut out, picture, pool, |sum| sum.minus(gone));
+            if let PoolRef::Known(pool) = pool_of(known.facts, &spec.pool) {
+                let gone = ordinary(known.facts, spec, group.room()).times(victim.most);
+                change(&mut out, known.facts, pool, |sum| sum.minus(gone));
             }
         }
     }
@@ -297,17 +298,17 @@ fn staying(picture: &Picture) -> Vec<Resources> {
 }
 
 /// What each pool has, with those below it.
-fn sums(picture: &Picture, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
-    let mut out = vec![Resources::ZERO; picture.hierarchy.len()];
-    for (pool, of) in picture.ledger.known() {
+fn sums(known: Known<'_>, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
+    let mut out = vec![Resources::ZERO; known.facts.hierarchy.len()];
+    for (pool, of) in known.ledger.known() {
         let of = which(of.sums().ordinary);
-        change(&mut out, picture, pool, |sum| sum.plus(of));
+        change(&mut out, known.facts, pool, |sum| sum.plus(of));
     }
     out
 }
 
-fn change(sums: &mut [Resources], picture: &Picture, pool: PoolIdx, by: impl Fn(Resources) -> Resources) {
-    for i in chain(picture, pool) {
+fn change(sums: &mut [Resources], facts: &Facts, pool: PoolIdx, by: impl Fn(Resources) -> Resources) {
+    for i in chain(facts, pool) {
         if let Some(sum) = sums.get_mut(i) {
             *sum = by(*sum);
         }
@@ -315,9 +316,9 @@ fn change(sums: &mut [Resources], picture: &Picture, pool: PoolIdx, by: impl Fn(
 }
 
 /// Room of one instance beside what hosts lend.
-fn ordinary(picture: &Picture, spec: &JobSpec, room: Resources) -> Resources {
+fn ordinary(facts: &Facts, spec: &JobSpec, room: Resources) -> Resources {
     if spec.revocable {
-        room.minus(room.lent_part(picture.lent_kinds()))
+        room.minus(room.lent_part(facts.lent_kinds()))
     } else {
         room
     }
@@ -340,9 +341,9 @@ fn enough(lacking: Resources, room: Resources) -> u64 {
 
 /// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance. A service whose
 /// `max_unavailable` is all at other clusters loses nothing: its shard would stop none of it, whoever else could have been offered.
-fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
-    let view = picture.clusters.get(cluster);
-    let job = picture.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
+fn slices(facts: &Facts, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
+    let view = facts.clusters.get(cluster);
+    let job = facts.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
     let (Some(view), Some((job, spec))) = (view, job) else {
         return Vec::new();
     };
@@ -363,18 +364,18 @@ fn slices(picture: &Picture, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Res
             most: if may_lose { staying.min(granted) } else { 0 },
             class: 0,
         };
-        Some((victim, ordinary(picture, spec, spec.group(group)?.room())))
+        Some((victim, ordinary(facts, spec, spec.group(group)?.room())))
     };
     view.reports_of(id).filter_map(slice).collect()
 }
 
 /// All that is active of a gang, with the ordinary room of all of it, if it is all at one cluster and nothing of it goes already.
-fn whole(picture: &Picture, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
-    let others = picture.clusters.iter().filter(|(c, _)| *c != cluster);
+fn whole(facts: &Facts, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
+    let others = facts.clusters.iter().filter(|(c, _)| *c != cluster);
     let mut elsewhere = others.flat_map(|(_, view)| view.reports_of(id));
-    let view = picture.clusters.get(cluster)?;
+    let view = facts.clusters.get(cluster)?;
     let active: u64 = view.reports_of(id).map(|(_, r)| r.active).sum();
-    let mut of_gang = slices(picture, id, cluster);
+    let mut of_gang = slices(facts, id, cluster);
     of_gang.retain(|(victim, _)| victim.most > 0);
     let offered: u64 = of_gang.iter().map(|(victim, _)| victim.most).sum();
     if active == 0 || offered != active || elsewhere.any(|(_, r)| r.active > 0) {

@@ -1,12 +1,12 @@
 //! Preemption as an offer of victims: who has waited in vain for a cluster although what it wants would fit whole inside its pool's
 //! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
-//! Pure: the same picture gives the same claims.
+//! Pure: the same facts and decisions give the same claims.
 
 use crate::admission::router::Router;
 use crate::config::Preemption;
 use crate::demand::ask::ask;
 use crate::division::Entitled;
-use crate::picture::Picture;
+use crate::preemption::Known;
 use crate::preemption::holders::{Holders, holders};
 use crate::preemption::losers::{Lacking, Losers, Offered};
 use crate::preemption::starved::starved;
@@ -45,29 +45,31 @@ pub(crate) struct Remedy {
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// Those who are granted and find no host.
     pub(crate) homeless: Homeless,
+    /// How many more instances may be taken in this minute, where that was looked at.
+    pub(crate) budget_left: Option<u64>,
 }
 
 /// What is to be done now. `first` is what pools are entitled to; `name` names claims.
 pub(crate) fn remedy(
-    picture: &Picture,
+    known: Known<'_>,
     first: &Entitled,
     rules: &Preemption,
     now: Timestamp,
     mut name: impl FnMut() -> ClaimId,
 ) -> Remedy {
-    let (starved, unplaced) = (starved(picture, rules, now), unplaced(picture));
-    if starved.is_empty() && unplaced.is_empty() || picture.control.kills_off {
+    let (starved, unplaced) = (starved(known, rules, now), unplaced(known));
+    if starved.is_empty() && unplaced.is_empty() || known.facts.control.kills_off {
         return Remedy::default();
     }
-    let unanswered = picture.claims.all.values().filter(|c| c.report.is_none());
+    let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     let under_way: u64 = unanswered.map(|c| c.claim.most).sum();
-    let taken: u64 = picture.claims.taken.iter().map(|(_, n)| *n).sum();
+    let taken: u64 = known.requests.taken.iter().map(|(_, n)| *n).sum();
     let mut offer = Offer {
-        picture,
+        known,
         first,
-        rooms: picture.division.rooms.clone(),
-        router: Router::of_last(picture),
-        losers: Losers::new(picture, first),
+        rooms: known.admission.rooms.clone(),
+        router: Router::of(known.facts, known.ledger, &known.admission.candidates),
+        losers: Losers::new(known, first),
         budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
         rules,
         made: BTreeMap::new(),
@@ -75,7 +77,7 @@ pub(crate) fn remedy(
     let mut out = Remedy::default();
     let mut in_vain = Vec::new();
     for turn in starved {
-        let Some(request) = ask(picture, picture.division.candidates.limits(), turn) else {
+        let Some(request) = ask(known.facts, known.admission.candidates.limits(), turn) else {
             continue;
         };
         match offer.claim_beside_hold(turn, &request, &mut name) {
@@ -87,12 +89,13 @@ pub(crate) fn remedy(
             Claimed::NotNow => {}
         }
     }
-    out.holders = holders(picture, &picture.division.rooms, &in_vain);
+    out.holders = holders(known, &known.admission.rooms, &in_vain);
     out.in_vain = in_vain.into_iter().map(|r| (r.job, r.group)).collect();
     let (made, in_vain, homeless) = offer.claim_for_unplaced((unplaced, now), &mut name);
     out.claims.extend(made);
     out.in_vain.extend(in_vain);
     out.homeless = homeless;
+    out.budget_left = Some(offer.budget);
     out
 }
 
@@ -117,7 +120,7 @@ pub(crate) enum Claimed {
 }
 
 pub(crate) struct Offer<'a> {
-    pub(crate) picture: &'a Picture,
+    pub(crate) known: Known<'a>,
     pub(crate) first: &'a Entitled,
     pub(crate) rooms: Rooms,
     pub(crate) router: Router<'a>,
@@ -137,8 +140,8 @@ impl Offer<'_> {
             // Where it was in vain others have their turn.
             let key = (request.job, request.group.clone());
             let tries = self
-                .picture
-                .claims
+                .known
+                .requests
                 .refused
                 .get(&key)
                 .map_or(0, |(_, tries)| *tries);
@@ -168,7 +171,7 @@ impl Offer<'_> {
         request: &Request,
         name: &mut impl FnMut() -> ClaimId,
     ) -> Claimed {
-        let mut kept = self.picture.division.kept.iter();
+        let mut kept = self.known.admission.kept.iter();
         let held = kept.find(|(hold, _)| hold.turn == *turn);
         if let Some((_, kept)) = held {
             self.rooms.give_back(kept.clone());
@@ -246,7 +249,7 @@ impl Offer<'_> {
 
     /// Whether something may begin at a cluster.
     pub(crate) fn takes(&self, cluster: &ClusterId) -> bool {
-        let view = self.picture.clusters.get(cluster);
+        let view = self.known.facts.clusters.get(cluster);
         view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active)
     }
 
@@ -259,14 +262,14 @@ impl Offer<'_> {
     /// Whether one more claim may be made at a cluster now.
     pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
         let made = self.made.get(cluster).copied().unwrap_or_default();
-        let claims = self.picture.claims.at(cluster).count() + made;
+        let claims = self.known.requests.at(cluster).count() + made;
         self.budget > 0 && self.losers.may_look() && claims < self.rules.claims
     }
 
     /// How much more than is lacking is offered: the more, the more often it was in vain.
     pub(crate) fn reach(&self, request: &Request) -> u64 {
         let key = (request.job, request.group.clone());
-        let tries = self.picture.claims.refused.get(&key);
+        let tries = self.known.requests.refused.get(&key);
         8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)))
     }
 
@@ -311,7 +314,7 @@ impl Offer<'_> {
 
     /// The path of a pool.
     pub(crate) fn path(&self, pool: PoolIdx) -> String {
-        let pool = self.picture.hierarchy.pool(pool);
+        let pool = self.known.facts.hierarchy.pool(pool);
         pool.map(|p| p.path.clone()).unwrap_or_default()
     }
 

@@ -2,7 +2,7 @@
 //! where he waits next, and stored with the job's progress, so that it goes on under the next leader.
 
 use crate::config::Preemption;
-use crate::picture::Picture;
+use crate::preemption::Known;
 use crate::preemption::preempt::LOOKS;
 use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_core_pools::{Line, Turn};
@@ -43,13 +43,12 @@ impl Starved {
     }
 }
 
-/// Brings up to date since when jobs are starved. Tells of which that has changed.
-pub(crate) fn note(picture: &mut Picture, now: Timestamp) -> BTreeSet<JobId> {
-    let mut starved = std::mem::take(&mut picture.claims.starved);
+/// Since when jobs are starved, and of which that has changed.
+pub(crate) fn note(known: Known<'_>, mut starved: Starved, now: Timestamp) -> (Starved, BTreeSet<JobId>) {
     let mut changed = BTreeSet::new();
-    let waiting = first(picture, NOTED, |line, _| line.starved.is_some());
+    let waiting = first(known, NOTED, |line, _| line.starved.is_some());
     // Who is granted and finds no host is starved as well.
-    let homeless = picture.claims.homeless.hopeful.iter().map(|(job, _)| *job);
+    let homeless = known.requests.homeless.hopeful.iter().map(|(job, _)| *job);
     for job in waiting.into_iter().map(|turn| turn.job).chain(homeless) {
         let new = || {
             changed.insert(job);
@@ -65,27 +64,26 @@ pub(crate) fn note(picture: &mut Picture, now: Timestamp) -> BTreeSet<JobId> {
         }
         stays
     });
-    picture.claims.starved = starved;
-    changed
+    (starved, changed)
 }
 
 /// Those that are starved for long enough and for whom nothing is under way, in order of admission.
-pub(crate) fn starved<'a>(picture: &'a Picture, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
+pub(crate) fn starved<'a>(known: Known<'a>, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
     let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
-    let claims = &picture.claims;
+    let claims = known.requests;
     let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
     let mut busy = claims.groups();
     busy.extend(refused.map(|((job, group), _)| (*job, group)));
-    first(picture, LOOKS, |line, turn| {
+    first(known, LOOKS, |line, turn| {
         let is_long = long(line.starved) || line.starved.is_some() && long(claims.starved.since(turn.job));
         is_long && !busy.contains(&(turn.job, &turn.group))
     })
 }
 
 /// The first of all who wait, and of each line, of whom something holds: there may be very many.
-fn first(picture: &Picture, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&Turn> {
-    let pools = picture.division.starved.iter();
-    let lines = pools.filter_map(|pool| picture.ledger.queue().lines_of(*pool));
+fn first<'a>(known: Known<'a>, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&'a Turn> {
+    let pools = known.admission.starved_pools.iter();
+    let lines = pools.filter_map(|pool| known.ledger.queue().lines_of(*pool));
     let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));
     let starved = lines.filter(|line| line.starved.is_some());
     let turns = starved.flat_map(|line| line.turns().filter(|turn| is(line, turn)).take(LOOKS));

@@ -4,8 +4,9 @@
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, terms_in, unit_of};
 use crate::demand::slices::{Line, lines};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
-use crate::picture::Picture;
+use crate::preemption::Known;
 use crate::preemption::losers::Lacking;
 use crate::preemption::preempt::{COUNT, Claimed, Draft, LOOKS, Made, Offer};
 use echelon_core_model::claim::ClaimId;
@@ -46,14 +47,18 @@ impl Homeless {
 }
 
 /// Those who are granted and find no host, the first in order of admission.
-pub(crate) fn unplaced(picture: &Picture) -> Vec<Unplaced> {
+pub(crate) fn unplaced(known: Known<'_>) -> Vec<Unplaced> {
     let mut first: BTreeMap<(Turn, usize), Unplaced> = BTreeMap::new();
-    for id in picture.ledger.unplaced() {
-        let job = picture.jobs.get(id).and_then(|j| Some((j, j.running_spec()?)));
+    for id in known.ledger.unplaced() {
+        let job = known
+            .facts
+            .jobs
+            .get(id)
+            .and_then(|j| Some((j, j.running_spec()?)));
         let Some((job, spec)) = job.filter(|(_, spec)| !spec.revocable) else {
             continue;
         };
-        for (i, unplaced) in of_job(picture, (*id, job), spec).into_iter().enumerate() {
+        for (i, unplaced) in of_job(known.facts, (*id, job), spec).into_iter().enumerate() {
             let turn = Turn {
                 priority: Reverse(spec.precedence()),
                 job: *id,
@@ -69,16 +74,16 @@ pub(crate) fn unplaced(picture: &Picture) -> Vec<Unplaced> {
 }
 
 /// Of a job, each slice that is granted and finds no host; of a gang all of it, if nothing of it has begun.
-fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced> {
-    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+fn of_job(facts: &Facts, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced> {
+    let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
         return Vec::new();
     };
-    let lines = lines(picture, of.0, of.1);
+    let lines = lines(facts, of.0, of.1);
     let request = |line: &Line, unit: Unit, n: u64, gang: Vec<Member>| Request {
         job: of.0,
         group: line.key.group.clone(),
         pool,
-        terms: terms_in(picture, pool, spec, &lines),
+        terms: terms_in(facts, pool, spec, &lines),
         unit,
         room: n,
         slices: vec![SliceRequest {
@@ -95,16 +100,16 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
     if spec.gang.is_none() {
         let waiting = lines
             .iter()
-            .filter_map(|line| Some((line, waits(picture, of, line)?)));
+            .filter_map(|line| Some((line, waits(facts, of, line)?)));
         let singles = waiting.filter_map(|(line, (n, since))| {
             let (n, since) = (n, since?);
-            let unit = unit_of(picture, spec.group(&line.key.group)?);
+            let unit = unit_of(facts, spec.group(&line.key.group)?);
             let request = request(line, unit, n, Vec::new());
             Some(Unplaced { request, since })
         });
         return singles.collect();
     }
-    let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(picture, of, line)).collect();
+    let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(facts, of, line)).collect();
     let begun = lines
         .iter()
         .any(|l| l.count.active > 0 || l.count.startable() > l.allocated);
@@ -127,19 +132,14 @@ fn of_job(picture: &Picture, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unpla
         .map(member)
         .filter(|m| m.more > 0)
         .collect();
-    let request = request(
-        first,
-        gangs::unit(&picture.host_pools, spec, &members),
-        1,
-        members,
-    );
+    let request = request(first, gangs::unit(&facts.host_pools, spec, &members), 1, members);
     vec![Unplaced { request, since }]
 }
 
 /// How many instances of a slice are granted and not active, and since when no host has room for some of them; `None` while its
 /// shard does not know the grant.
-fn waits(picture: &Picture, (id, job): (JobId, &JobView), line: &Line) -> Option<(u64, Option<Timestamp>)> {
-    let report = picture.report(id, &line.key)?;
+fn waits(facts: &Facts, (id, job): (JobId, &JobView), line: &Line) -> Option<(u64, Option<Timestamp>)> {
+    let report = facts.report(id, &line.key)?;
     let grant = job
         .grants
         .get(&line.key)
@@ -161,14 +161,14 @@ impl Offer<'_> {
         name: &mut impl FnMut() -> ClaimId,
     ) -> (Vec<Made>, Vec<(JobId, GroupName)>, Homeless) {
         let (mut made, mut in_vain, mut homeless) = (Vec::new(), Vec::new(), Homeless::default());
-        let claimed = self.picture.claims.groups();
+        let claimed = self.known.requests.groups();
         for Unplaced { request, since } in waiting {
             let key = (request.job, request.group.clone());
             let own = self.own_of_granted(&request);
             let why_not = if own == 0 {
                 Some(self.beyond_in_words(&request).into())
             } else {
-                let refused = self.picture.claims.is_refused(&key, now);
+                let refused = self.known.requests.is_refused(&key, now);
                 refused.then(|| NOBODY.into())
             };
             if let Some(words) = why_not {
@@ -180,8 +180,8 @@ impl Offer<'_> {
             }
             homeless.hopeful.insert(key.clone());
             let since = self
-                .picture
-                .claims
+                .known
+                .requests
                 .starved
                 .since(request.job)
                 .map_or(since, |at| at.min(since));

@@ -1,9 +1,11 @@
 //! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
 
+use crate::admission::LastAdmission;
 use crate::admission::router::{GroupOf, Router};
 use crate::demand::request::{PoolRef, pool_of, request, terms_in, unit_of};
 use crate::demand::slices::Line;
 use crate::demand::{gangs, host_limits};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
@@ -35,37 +37,43 @@ pub(crate) fn refused(
     // A gang is refused as a whole.
     let unit = if spec.gang.is_some() {
         gangs::unit(
-            &picture.host_pools,
+            &picture.facts.host_pools,
             spec,
-            &gangs::members(picture, job, spec, all),
+            &gangs::members(&picture.facts, job, spec, all),
         )
     } else {
-        unit_of(picture, group)
+        unit_of(&picture.facts, group)
     };
     let refused = lines.flat_map(|line| {
         let count = line.count.startable().saturating_sub(line.allocated);
         let reason = || {
-            if let Some(barred) = barred(picture, &line.key) {
+            if let Some(barred) = barred(&picture.facts, &line.key) {
                 return Some(barred);
             }
             if room == 0 {
                 return Some(Reason::new(ReasonCode::MaxRunning));
             }
-            match pool_of(picture, &spec.pool) {
+            match pool_of(&picture.facts, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
                     // What no host can ever hold is no demand of its pool: the entitlement of the pool is no reason.
-                    if let Some(never) = host_limits::refusal(picture, &line.key.cluster, spec, group) {
+                    if let Some(never) = host_limits::refusal(
+                        &picture.facts,
+                        &picture.demand.ledger,
+                        &line.key.cluster,
+                        spec,
+                        group,
+                    ) {
                         return Some(never);
                     }
-                    let terms = terms_in(picture, pool, spec, all);
+                    let terms = terms_in(&picture.facts, pool, spec, all);
                     let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
-                    Some(of_gang(picture, job.decided.job, refusal))
+                    Some(of_gang(&picture.admission, job.decided.job, refusal))
                 }
             }
         };
         // For so many of them room is being made.
-        let promised = picture.claims.open(job.decided.job, &line.key).min(count);
+        let promised = picture.preemption.open(job.decided.job, &line.key).min(count);
         let claim = || Some(Reason::new(ReasonCode::PoolClaim).at(line.key.cluster.as_str()));
         let told = [
             (promised, (promised > 0).then(claim).flatten()),
@@ -83,17 +91,16 @@ pub(crate) fn refused(
 }
 
 /// A gang for which room is kept says by when, one in whose pool nothing is certain to end says that.
-fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
-    let division = &picture.division;
+fn of_gang(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
     let short = |reason: Reason| match &refusal.shortfall {
         Some(short) => reason.short(**short),
         None => reason,
     };
-    if let Some(hold) = division.holds.all.iter().find(|h| h.turn.job == job) {
+    if let Some(hold) = last.holds.all.iter().find(|h| h.turn.job == job) {
         let at = format!("on {}, all of it by {} at the latest", hold.cluster, hold.until);
         return short(Reason::new(ReasonCode::GangKept).at(at));
     }
-    let of_pool = refusal.code == ReasonCode::PoolEntitlement && division.blocked.contains(&job);
+    let of_pool = refusal.code == ReasonCode::PoolEntitlement && last.blocked.contains(&job);
     match (&refusal.detail, of_pool) {
         (Some(pool), true) => short(Reason::new(ReasonCode::GangBlocked).at(pool.as_ref())),
         _ => refusal,
@@ -101,8 +108,8 @@ fn of_gang(picture: &Picture, job: JobId, refusal: Reason) -> Reason {
 }
 
 /// Why a slice gets no more whatever room there is.
-fn barred(picture: &Picture, key: &SliceKey) -> Option<Reason> {
-    let cluster = picture.clusters.get(&key.cluster)?;
+fn barred(facts: &Facts, key: &SliceKey) -> Option<Reason> {
+    let cluster = facts.clusters.get(&key.cluster)?;
     if !cluster.takes_grants() {
         return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));
     }
@@ -128,6 +135,7 @@ pub(crate) struct Unbound<'a> {
 /// first with capacity, else the first that the job prefers.
 pub(crate) fn unbound_reason(
     router: &Router<'_>,
+    last: &LastAdmission,
     rooms: &Rooms,
     unbound: &Unbound<'_>,
 ) -> (Reason, Option<ClusterId>) {
@@ -138,11 +146,11 @@ pub(crate) fn unbound_reason(
         begins,
     } = *unbound;
     let GroupOf { id, spec, group } = of;
-    let picture = router.picture();
-    if let Some(reason) = &picture.awaiting {
+    let facts = router.facts();
+    if let Some(reason) = &facts.awaiting {
         return (reason.clone(), None);
     }
-    let PoolRef::Known(pool) = pool_of(picture, &spec.pool) else {
+    let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
         return (Reason::new(ReasonCode::PoolNotFound).at(&spec.pool), None);
     };
     let of_group = lines.iter().filter(|l| l.key.group == group.name);
@@ -153,13 +161,13 @@ pub(crate) fn unbound_reason(
     if let Some(reason) = router.refusal(id, spec, group) {
         return (reason, None);
     }
-    if let Some(never) = host_limits::fits_nowhere(picture, spec, group) {
+    if let Some(never) = host_limits::fits_nowhere(facts, router.ledger(), spec, group) {
         return (never, None);
     }
     let request = if spec.gang.is_some() {
-        gangs::request(picture, (id, job), spec, lines)
+        gangs::request(facts, (id, job), spec, lines)
     } else {
-        request(picture, (id, job), (spec, group), lines)
+        request(facts, (id, job), (spec, group), lines)
     };
     let Some(request) = request else {
         // A daemon's hosts are still to be counted; something of a gang is to leave first.
@@ -184,7 +192,7 @@ pub(crate) fn unbound_reason(
         );
     };
     match rooms.refusal(pool, request.terms, request.unit, place) {
-        Some(refusal) => (of_gang(picture, id, refusal), Some(place.clone())),
+        Some(refusal) => (of_gang(last, id, refusal), Some(place.clone())),
         None => (Reason::new(ReasonCode::Accepted), None),
     }
 }

@@ -1,9 +1,10 @@
 //! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
 //! since when it holds; beside them, the active ones whose replacement waits for an operator, or finds no host.
 
-use crate::admission::router::{GroupOf, Router};
+use crate::admission::router::GroupOf;
 use crate::assignment::indexes::missing;
 use crate::demand::slices::{Line, lines};
+use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::facts::known::KnownWaiting;
 use crate::facts::slice::{SliceCount, SliceKey};
@@ -23,7 +24,7 @@ const MOST: usize = 64;
 /// The reasons of a job's waiting instances. Reasons that were there before keep their time.
 #[must_use]
 pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Vec<Waiting> {
-    let mut out = dependencies::waiting(picture, job, now);
+    let mut out = dependencies::waiting(&picture.facts, job, now);
     if let Some(spec) = job.running_spec() {
         if let Some(refused) = job.refused.as_ref().filter(|_| job.is_refused()) {
             out.extend(spec.groups.iter().map(|group| Waiting {
@@ -34,7 +35,7 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
                 since: now,
             }));
         }
-        let lines = lines(picture, id, job);
+        let lines = lines(&picture.facts, id, job);
         let groups = spec.groups.iter();
         out.extend(groups.flat_map(|g| of_group(picture, (id, job), (spec, g), &lines, now)));
     }
@@ -91,7 +92,7 @@ fn of_group(
         out: Vec::new(),
     };
     let all = lines;
-    let refused = refused(picture, &picture.division.rooms, job, (spec, group), lines);
+    let refused = refused(picture, &picture.admission.rooms, job, (spec, group), lines);
     let lines = lines.iter().filter(|l| l.key.group == group.name);
     let counts: Vec<(&SliceKey, SliceCount)> = lines.map(|l| (&l.key, l.count)).collect();
     let begun = |c: &SliceCount| c.active.saturating_add(c.ended);
@@ -111,11 +112,16 @@ fn of_group(
             lines: all,
             begins: 0,
         };
-        let router = Router::of_last(picture);
-        let (reason, place) = unbound_reason(&router, &picture.division.rooms, &nowhere);
+        let router = picture.router();
+        let (reason, place) = unbound_reason(&router, &picture.admission, &picture.admission.rooms, &nowhere);
         let reason = place.map_or_else(
             || reason.clone(),
-            |place| held(picture.claims.holders(id, &group.name, &place), reason.clone()),
+            |place| {
+                held(
+                    picture.preemption.holders(id, &group.name, &place),
+                    reason.clone(),
+                )
+            },
         );
         out.add(None, reason, unbound, now);
     }
@@ -147,7 +153,7 @@ fn of_slice(
         );
     }
     let mut at_shard = waits - n;
-    let report = picture.report(id, key);
+    let report = picture.facts.report(id, key);
     let mut retries = report.map_or(0, |r| r.active.saturating_sub(r.live));
     for (reason, told, since) in report.into_iter().flat_map(shard_reasons) {
         let reason = homeless(picture, id, key, reason);
@@ -166,6 +172,7 @@ fn of_slice(
         out.withheld(&key.cluster, reason.clone(), *n, *since);
     }
     let heard = picture
+        .facts
         .clusters
         .get(&key.cluster)
         .is_some_and(|c| c.takes_grants());
@@ -182,7 +189,7 @@ fn of_slice(
 
 /// Why a shard finds no host, with why nobody is stopped for it where that is so.
 fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Reason {
-    let words = &picture.claims.homeless.words;
+    let words = &picture.preemption.homeless.words;
     let words = words.get(&(id, key.group.clone()));
     let words = words.filter(|_| reason.code == ReasonCode::HostResources);
     match (words, &reason.detail) {
@@ -196,7 +203,7 @@ fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Re
 fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
     let key = &refused.key;
     held(
-        picture.claims.holders(id, &key.group, &key.cluster),
+        picture.preemption.holders(id, &key.group, &key.cluster),
         refused.reason.clone(),
     )
 }
@@ -264,6 +271,23 @@ impl Tally<'_> {
             since,
         });
     }
+}
+
+/// Instances of a job that is not to run any more, and that live on because nothing is killed.
+pub(crate) fn withheld(facts: &Facts, id: JobId, job: &JobView) -> Vec<Waiting> {
+    let mut out = Vec::new();
+    for key in job.slices().into_keys() {
+        let told = facts.report(id, &key).into_iter().flat_map(|r| &r.waiting);
+        let withheld = told.filter(|(reason, ..)| reason.code == ReasonCode::KillsOff);
+        out.extend(withheld.map(|(reason, count, since)| Waiting {
+            group: key.group.clone(),
+            cluster: Some(key.cluster.clone()),
+            reason: reason.clone(),
+            count: *count,
+            since: *since,
+        }));
+    }
+    out
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ struct Which {
 #[must_use]
 pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
     let is_stored = tree.is_none();
-    let tree = tree.unwrap_or_else(|| picture.pools.clone());
+    let tree = tree.unwrap_or_else(|| picture.facts.pools.clone());
     let ordinary = Which {
         wanted: |w| w.ordinary,
         sums: |s| &s.ordinary,
@@ -32,15 +32,20 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
         wanted: |w| w.lent,
         sums: |s| &s.lent,
     };
-    let there = capacity(picture, &picture.ledger);
-    let again = picture.division.again.as_ref();
+    let there = capacity(&picture.facts, &picture.demand.ledger);
+    let again = picture.admission.second_round.as_ref();
     let again = again.filter(|again| is_stored && again.tree == tree.version);
     let (hierarchy, by_shares) = (Hierarchy::new(&tree), Hierarchy::new(&of_lent_room(&tree)));
     let mut out = PoolFigures {
         ordinary: side(picture, &hierarchy, &ordinary, there),
-        lent: side(picture, &by_shares, &of_lent, lent(picture, &picture.ledger)),
-        closed: closed(picture, &picture.ledger),
-        held: picture.ledger.held_by_path(picture),
+        lent: side(
+            picture,
+            &by_shares,
+            &of_lent,
+            lent(&picture.facts, &picture.demand.ledger),
+        ),
+        closed: closed(&picture.facts, &picture.demand.ledger),
+        held: picture.demand.ledger.held_by_path(&picture.facts),
         tree,
     };
     if let Some(again) = again {
@@ -64,13 +69,13 @@ pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
 }
 
 fn side(picture: &Picture, hierarchy: &Hierarchy, which: &Which, there: Resources) -> SideFigures {
-    let capped = demands(picture, &picture.ledger)
+    let capped = demands(&picture.facts, &picture.demand.ledger)
         .into_iter()
         .filter_map(|(i, w)| {
-            let path = picture.hierarchy.pool(i)?.path.clone();
+            let path = picture.facts.hierarchy.pool(i)?.path.clone();
             Some((path, (which.wanted)(&w)))
         });
-    let sums = picture.ledger.by_path(picture);
+    let sums = picture.demand.ledger.by_path(&picture.facts);
     let wanted = sums
         .iter()
         .map(|(path, s)| (path.clone(), (which.sums)(s).demand));

@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::admission::capacity::rooms;
-use crate::admission::rounds::admissions;
+use crate::admission::rounds::{Rounds, admissions};
 use crate::admission::router::{GroupOf, Router, demand};
 use crate::answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolPlan};
 use crate::demand::ask::{ask, asked};
@@ -12,9 +12,11 @@ use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::demand::{daemons, host_limits};
 use crate::division::{Entitled, entitled};
+use crate::facts::Facts;
 use crate::facts::job::{JobView, Release};
 use crate::facts::known::KnownHead;
 use crate::picture::Picture;
+use crate::preemption::claimants::withheld;
 use crate::progress::refused::{Unbound, refused, unbound_reason};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
@@ -28,19 +30,19 @@ use std::sync::Arc;
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     // Of a template: what would become of one of its jobs.
     let spec = &spec.child(spec.name.clone(), &[]);
-    let id = newest_id(picture);
-    let spec = &daemons::planned(picture, spec);
+    let id = newest_id(&picture.facts);
+    let spec = &daemons::planned(&picture.facts, spec);
     let mut job = JobView::new(id);
     // What it would wait for is not asked: how it would run then is.
     job.release = Release::Stored(Timestamp(0));
     job.head = Some(imagined(spec));
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
-    if spec.kind == JobKind::Daemon && picture.hierarchy.leaf(&spec.pool).is_some() {
-        daemons::assign_planned(picture, &mut job, spec);
+    if spec.kind == JobKind::Daemon && picture.facts.hierarchy.leaf(&spec.pool).is_some() {
+        daemons::assign_planned(&picture.facts, &mut job, spec);
         job.durable = job.decided.clone();
     }
-    let router = Router::new(picture).with(id, &job);
+    let router = Router::new(&picture.facts, &picture.demand.ledger).with(id, &job);
     let dropped: Vec<Vec<Dropped>> = spec
         .groups
         .iter()
@@ -50,32 +52,40 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         })
         .collect();
     let ledger = picture
+        .demand
         .ledger
-        .with(id, entry(picture, picture.ledger.basis(), id, &job));
-    let entitled = entitled(picture, &ledger);
-    let mut rooms = rooms(picture, &ledger, &entitled);
-    rooms.close(picture.division.closed());
+        .with(id, entry(&picture.facts, picture.demand.ledger.basis(), id, &job));
+    let entitled = entitled(&picture.facts, &ledger);
+    let mut rooms = rooms(&picture.facts, &ledger, &entitled);
+    rooms.close(picture.demand.closed());
     let mine = |turn: &Turn| {
         let group = spec.group(&turn.group)?;
-        asked(picture, (id, &job), (spec, group), &lines(picture, id, &job))
+        asked(
+            &picture.facts,
+            (id, &job),
+            (spec, group),
+            &lines(&picture.facts, id, &job),
+        )
     };
     let ask = |turn: &Turn| {
         if turn.job == id {
             mine(turn)
         } else {
-            ask(picture, router.candidates().limits(), turn)
+            ask(&picture.facts, router.candidates().limits(), turn)
         }
     };
-    let (admitted, _) = admissions(
-        (picture, &ledger, &picture.division.holds),
-        &entitled,
-        &mut rooms,
-        (ask, &router),
-        |_| true,
-    );
+    let withheld = withheld(&picture.facts, &picture.preemption);
+    let rounds = Rounds {
+        facts: &picture.facts,
+        ledger: &ledger,
+        holds: &picture.admission.holds,
+        withheld: &withheld.capacity,
+        first: &entitled,
+    };
+    let (admitted, _) = admissions(rounds, &mut rooms, (ask, &router), |_| true);
     let groups = spec.groups.iter().zip(dropped);
     Plan {
-        pool: pool_plan(picture, spec, &ledger, &entitled),
+        pool: pool_plan(&picture.facts, spec, &ledger, &entitled),
         groups: groups
             .map(|(group, dropped)| {
                 let known = (picture, &rooms, &router);
@@ -86,9 +96,9 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
 }
 
 /// An id younger than every job's, so that the plan waits behind all of its priority.
-fn newest_id(picture: &Picture) -> JobId {
+fn newest_id(facts: &Facts) -> JobId {
     JobId(
-        picture
+        facts
             .jobs
             .keys()
             .next_back()
@@ -123,9 +133,9 @@ fn drops(demand: &Demand<'_>, clusters: &[Candidate]) -> Vec<Dropped> {
     dropped.collect()
 }
 
-fn pool_plan(picture: &Picture, spec: &JobSpec, ledger: &Ledger, entitled: &Entitled) -> PoolPlan {
-    let pool = picture.hierarchy.leaf(&spec.pool);
-    let at = pool_of(picture, &spec.pool);
+fn pool_plan(facts: &Facts, spec: &JobSpec, ledger: &Ledger, entitled: &Entitled) -> PoolPlan {
+    let pool = facts.hierarchy.leaf(&spec.pool);
+    let at = pool_of(facts, &spec.pool);
     PoolPlan {
         path: spec.pool.clone(),
         problem: pool
@@ -164,7 +174,7 @@ fn group_plan(
         *count = (*count).max(r.range.count());
     }
     let clusters = counts.into_iter().map(|(cluster, instances)| {
-        let row = picture.clusters.get(&cluster).and_then(|c| c.row.as_ref());
+        let row = picture.facts.clusters.get(&cluster).and_then(|c| c.row.as_ref());
         ClusterShare {
             name: row.map(|r| r.name.clone()).unwrap_or_default(),
             cluster,
@@ -172,7 +182,7 @@ fn group_plan(
         }
     });
     // As if what is admitted were granted.
-    let mut lines = lines(picture, id, job);
+    let mut lines = lines(&picture.facts, id, job);
     for line in lines.iter_mut().filter(|l| l.key.group == group.name) {
         let more = mine.map(|a| a.more.as_slice()).unwrap_or_default();
         let got = more
@@ -193,7 +203,7 @@ fn group_plan(
             lines: &lines,
             begins,
         };
-        let (reason, _) = unbound_reason(router, rooms, &nowhere);
+        let (reason, _) = unbound_reason(router, &picture.admission, rooms, &nowhere);
         waiting.push((reason, unbound));
     }
     GroupPlan {
@@ -203,6 +213,6 @@ fn group_plan(
         clusters: clusters.collect(),
         dropped,
         waiting,
-        fits_nowhere: host_limits::fits_nowhere(picture, spec, group),
+        fits_nowhere: host_limits::fits_nowhere(&picture.facts, &picture.demand.ledger, spec, group),
     }
 }

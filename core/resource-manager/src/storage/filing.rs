@@ -11,8 +11,9 @@
 //! ends all of it: its assignment comes back to memory, and its copy goes with the row that says that it is deleted.
 
 use crate::effect::{Alarm, Effect};
-use crate::manager::{ResourceManager, Turns};
+use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
+use crate::turns::Turns;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;

@@ -32,11 +32,11 @@ impl ResourceManager {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let Some(view) = self.picture.clusters.get(cluster) else {
+        let Some(view) = self.picture.facts.clusters.get(cluster) else {
             return;
         };
         let is_behind = |id: &&JobId| {
-            let head = self.picture.jobs.get(id).and_then(|job| job.head.as_ref());
+            let head = self.picture.facts.jobs.get(id).and_then(|job| job.head.as_ref());
             head.is_some_and(|head| view.knows_newer(**id, head.version))
                 && !self.ops.has(&Purpose::Head(**id))
         };
@@ -121,9 +121,9 @@ impl ResourceManager {
             (Purpose::ProgressBucket(_), Answer::Progress(rows)) => {
                 for row in rows {
                     if let Some(at) = row.starved {
-                        self.picture.claims.starved.recall(row.job, at);
+                        self.picture.preemption.starved.recall(row.job, at);
                     }
-                    let job = self.picture.jobs.open(row.job);
+                    let job = self.picture.facts.jobs.open(row.job);
                     job.release = row.released.map_or(Release::Held, Release::Stored);
                     job.progress = Some(Box::new(KnownProgress::of(&row)));
                 }
@@ -144,22 +144,28 @@ impl ResourceManager {
                             row.job
                         ))));
                     }
-                    let job = self.picture.jobs.open(row.job);
+                    let job = self.picture.facts.jobs.open(row.job);
                     job.durable = Arc::new(row);
                     job.decided = Arc::clone(&job.durable);
                 }
             }
             (Purpose::Pools, Answer::Pools(tree))
-                if tree.version >= self.picture.pools.version && tree != self.picture.pools =>
+                if tree.version >= self.picture.facts.pools.version && tree != self.picture.facts.pools =>
             {
                 self.due = true;
-                self.picture.set_pools(tree);
+                self.picture.revision += 1;
+                self.picture.facts.set_pools(tree);
             }
             (Purpose::Clusters, Answer::Clusters(rows)) => self.clusters_read(rows, now, out),
             (Purpose::Control, Answer::Control(control)) => self.control_read(control, out),
             (Purpose::ClusterStates, Answer::ClusterStates(rows)) => {
                 for row in rows {
-                    let view = self.picture.clusters.entry(row.cluster.clone()).or_default();
+                    let view = self
+                        .picture
+                        .facts
+                        .clusters
+                        .entry(row.cluster.clone())
+                        .or_default();
                     view.state = Some(row);
                 }
             }
@@ -174,7 +180,7 @@ impl ResourceManager {
         for head in heads {
             self.head_read(head, now, out);
         }
-        let known = self.picture.jobs.of_bucket(bucket);
+        let known = self.picture.facts.jobs.of_bucket(bucket);
         let gone: Vec<JobId> = known
             .filter(|(id, job)| job.head.is_some() && !found.contains(id) && !job.tombstone)
             .map(|(id, _)| id)
@@ -200,7 +206,7 @@ impl ResourceManager {
         }
         self.note_origin(&head);
         let leads = self.phase == Phase::Leading;
-        let job = self.picture.jobs.open(id);
+        let job = self.picture.facts.jobs.open(id);
         let known = job.head.is_some() || job.next_head.is_some();
         if leads && !known {
             job.first_seen.get_or_insert(now);
@@ -216,7 +222,7 @@ impl ResourceManager {
                 job.next_head = Some(Box::new(KnownHead::of(&head)));
             }
         }
-        self.picture.settle_pool(id);
+        self.picture.facts.settle_pool(id);
         self.want_spec(id);
         if self.phase == Phase::Leading {
             self.start_todo(now, out);
@@ -232,7 +238,7 @@ impl ResourceManager {
 
     /// Plans to read the spec version that a job's newest head names, unless it is there, not needed or being read.
     pub(crate) fn want_spec(&mut self, id: JobId) {
-        let Some(job) = self.picture.jobs.get(&id) else {
+        let Some(job) = self.picture.facts.jobs.get(&id) else {
             return;
         };
         let Some(newest) = job.next_head.as_deref().or(job.head.as_ref()) else {
@@ -250,7 +256,7 @@ impl ResourceManager {
     }
 
     fn spec_read(&mut self, id: JobId, version: u32, mut spec: JobSpec) {
-        let Some(job) = self.picture.jobs.get_mut(&id) else {
+        let Some(job) = self.picture.facts.jobs.get_mut(&id) else {
             return;
         };
         if job.next_head.as_ref().is_some_and(|h| h.spec_version == version) {
@@ -259,12 +265,12 @@ impl ResourceManager {
             return;
         }
         job.surge = rollouts::add_surge(job, &mut spec);
-        job.spec = Some(self.picture.specs.share(spec));
+        job.spec = Some(self.picture.facts.specs.share(spec));
         if let Some(progress) = &mut job.progress {
             progress.groups.clear();
         }
         job.spec_version = version;
-        self.picture.settle_pool(id);
+        self.picture.facts.settle_pool(id);
         self.note_awaited(id);
         self.dirty.insert(id);
         self.due = true;
@@ -275,10 +281,10 @@ impl ResourceManager {
         if let Some(head) = head {
             let version = head.version;
             self.head_read(head, now, out);
-            if let Some(job) = self.picture.jobs.get_mut(&id) {
+            if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
                 job.confirmed = Some(version);
             }
-        } else if let Some(job) = self.picture.jobs.get_mut(&id) {
+        } else if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
             let deleted = job
                 .progress
                 .as_ref()
@@ -299,7 +305,7 @@ impl ResourceManager {
 
     fn clusters_read(&mut self, rows: Vec<Cluster>, now: Timestamp, out: &mut Vec<Effect>) {
         for row in rows {
-            let view = self.picture.clusters.entry(row.id.clone()).or_default();
+            let view = self.picture.facts.clusters.entry(row.id.clone()).or_default();
             let newer = view
                 .row
                 .as_ref()
@@ -312,6 +318,7 @@ impl ResourceManager {
                 self.due = true;
                 self.dirty.extend(
                     self.picture
+                        .facts
                         .jobs
                         .iter()
                         .filter(|(_, j)| j.is_live())
@@ -320,7 +327,7 @@ impl ResourceManager {
             }
         }
         // Asked for again while there is no stream: any effect may be lost.
-        for (id, view) in &self.picture.clusters {
+        for (id, view) in &self.picture.facts.clusters {
             let is_heard = view.quarantine.is_none_or(|until| until <= now);
             if is_heard && view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Left) {
                 out.push(Effect::Watch(id.clone()));
@@ -330,7 +337,12 @@ impl ResourceManager {
 
     fn heartbeats_read(&mut self, rows: Vec<Heartbeat>, now: Timestamp) {
         for row in rows {
-            let view = self.picture.clusters.entry(row.cluster.clone()).or_default();
+            let view = self
+                .picture
+                .facts
+                .clusters
+                .entry(row.cluster.clone())
+                .or_default();
             let same = view.heartbeat.as_ref().is_some_and(|(before, _)| *before == row);
             // The first one says only that it was written some time: it must change before it counts as life.
             let seen = if view.heartbeat.is_some() {

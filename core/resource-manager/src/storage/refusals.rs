@@ -42,7 +42,7 @@ impl ResourceManager {
             // A batch that is too large as a whole is of one row, or was cut wrongly: all of it is set aside.
             let named = row.place.map_or(0..batch.put.len(), |place| place..place + 1);
             for assignment in batch.put.get(named).into_iter().flatten() {
-                let Some(job) = self.picture.jobs.get_mut(&assignment.job) else {
+                let Some(job) = self.picture.facts.jobs.get_mut(&assignment.job) else {
                     continue;
                 };
                 let why = row.to_string();

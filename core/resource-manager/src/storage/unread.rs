@@ -63,7 +63,7 @@ impl ResourceManager {
         self.forget_retired(id);
         self.returning.remove(&id);
         self.filing.forget(id);
-        let job = self.picture.jobs.open(id);
+        let job = self.picture.facts.jobs.open(id);
         // Without a head nothing is decided of a job. What its shards tell of it is kept.
         job.next_head = None;
         job.aside = Some(Box::new(AsideJob {
@@ -82,6 +82,7 @@ impl ResourceManager {
     pub(crate) fn aside_head_read(&mut self, head: &Head) {
         if let Some(aside) = self
             .picture
+            .facts
             .jobs
             .get_aside(&head.job)
             .and_then(|j| j.aside.as_mut())
@@ -93,9 +94,20 @@ impl ResourceManager {
     /// Reads specs of jobs that are set aside, to count what runs of them.
     pub(crate) fn read_aside_specs(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         for id in self.aside.clone() {
-            let told = self.picture.clusters.values().flat_map(|c| c.reports_of(id));
+            let told = self
+                .picture
+                .facts
+                .clusters
+                .values()
+                .flat_map(|c| c.reports_of(id));
             let told = told.map(|(_, report)| report.revision).max().unwrap_or_default();
-            let Some(aside) = self.picture.jobs.get_aside(&id).and_then(|j| j.aside.as_mut()) else {
+            let Some(aside) = self
+                .picture
+                .facts
+                .jobs
+                .get_aside(&id)
+                .and_then(|j| j.aside.as_mut())
+            else {
                 continue;
             };
             let version = aside.head.as_ref().map_or(told, |head| head.spec_version);
@@ -111,13 +123,18 @@ impl ResourceManager {
     /// The spec of a job that is set aside.
     pub(crate) fn aside_spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
         let path = |picture: &Picture| {
-            let aside = picture.jobs.get(&id)?.aside.as_ref()?;
+            let aside = picture.facts.jobs.get(&id)?.aside.as_ref()?;
             let head = aside.head.as_ref()?;
-            Some(picture.path_of(head).to_owned())
+            Some(picture.facts.path_of(head).to_owned())
         };
         let pool = path(&self.picture).unwrap_or_else(|| spec.pool.clone());
-        let spec = self.picture.specs.share(JobSpec { pool, ..spec });
-        if let Some(aside) = self.picture.jobs.get_mut(&id).and_then(|j| j.aside.as_mut())
+        let spec = self.picture.facts.specs.share(JobSpec { pool, ..spec });
+        if let Some(aside) = self
+            .picture
+            .facts
+            .jobs
+            .get_mut(&id)
+            .and_then(|j| j.aside.as_mut())
             && aside.asked == version
         {
             aside.spec = Some(spec);

@@ -3,6 +3,7 @@
 
 use crate::checks::check::check;
 use crate::config::Config;
+use crate::division::DivisionReport;
 use crate::effect::Effect;
 use crate::event::{Event, LinkId};
 use crate::lifecycle::head_changes::AT_ONCE;
@@ -49,6 +50,8 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
+    /// What the last cycle divided.
+    pub divided: Option<DivisionReport>,
     /// Limits of `max_unavailable` that are not 1.
     pub most_unavailable: BTreeMap<JobId, u32>,
     /// Which rows of an operation storage refuses for good, by place.
@@ -84,6 +87,7 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
+            divided: None,
             most_unavailable: BTreeMap::new(),
             refuses: None,
             troubled: None,
@@ -138,7 +142,7 @@ impl Case {
     /// What jobs have of the pool at a path.
     pub fn held(&self, path: &str) -> Held {
         let picture = self.rm.picture();
-        let all = picture.ledger.held_by_path(picture);
+        let all = picture.demand.ledger.held_by_path(&picture.facts);
         all.get(path).copied().unwrap_or_default()
     }
 
@@ -384,9 +388,12 @@ impl Case {
     pub fn step(&mut self, event: Event) {
         let mut out = Vec::new();
         self.rm.step(event, self.now, &mut out);
-        let broken = check(self.rm.picture());
+        let broken = check(self.rm.picture(), self.rm.last_cycle());
         if self.rm.leading().is_some() {
             assert!(broken.is_empty(), "{broken:#?}\n{}", self.trace.join("\n"));
+        }
+        if let Some(cycle) = self.rm.last_cycle() {
+            self.divided = Some(cycle.division.clone());
         }
         for effect in out {
             self.perform(effect);

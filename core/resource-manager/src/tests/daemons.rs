@@ -27,7 +27,7 @@ fn at(case: &Case, name: &str) -> RangeSet {
 }
 
 fn assigned(case: &Case, job: JobId, name: &str) -> u64 {
-    let job = case.rm.picture().jobs.get(&job).unwrap();
+    let job = case.rm.picture().facts.jobs.get(&job).unwrap();
     let ranges = job.durable.groups.values().flatten();
     let here = ranges.filter(|r| r.cluster == ClusterId::new(name));
     here.map(|r| r.range.count()).sum()
@@ -134,7 +134,7 @@ fn a_full_pool_bounds_it_and_it_goes_before_the_others_of_its_pool() {
 }
 
 fn ranges(case: &Case, job: JobId) -> usize {
-    let job = case.rm.picture().jobs.get(&job).unwrap();
+    let job = case.rm.picture().facts.jobs.get(&job).unwrap();
     job.durable.groups.values().map(Vec::len).sum()
 }
 

@@ -52,7 +52,7 @@ fn thousands_of_jobs_that_have_ended_are_no_load_on_a_leader() {
     }
     // Every bucket is read again, and nothing of it is new.
     case.run_for(Span::seconds(90));
-    assert!(case.rm.picture().jobs.is_empty());
+    assert!(case.rm.picture().facts.jobs.is_empty());
     case.fail_over();
     case.run_for(Span::seconds(5));
     for (of, n) in held(&case) {
@@ -69,7 +69,7 @@ fn a_job_that_has_ended_is_deleted_when_its_user_wants_it_whoever_leads() {
         case.want(job, Desired::Stopped);
         case.run_for(Span::seconds(5));
         assert_eq!(case.state(job), Some(JobState::Stopped));
-        assert!(case.rm.picture().jobs.is_empty() && case.assignment(job).is_some());
+        assert!(case.rm.picture().facts.jobs.is_empty() && case.assignment(job).is_some());
         if changes {
             case.fail_over();
         }
@@ -77,7 +77,7 @@ fn a_job_that_has_ended_is_deleted_when_its_user_wants_it_whoever_leads() {
         case.run_for(Span::seconds(5));
         assert_eq!(case.state(job), Some(JobState::Deleted), "{changes}");
         assert!(case.assignment(job).is_none());
-        assert!(case.rm.picture().jobs.is_empty() && case.rm.picture().ended.is_empty());
+        assert!(case.rm.picture().facts.jobs.is_empty() && case.rm.picture().facts.ended.is_empty());
     }
 }
 
@@ -91,7 +91,11 @@ fn what_is_deleted_after_its_end_waits_for_a_cluster_that_is_away() {
     case.want(job, Desired::Deleted);
     case.run_for(Span::minutes(5));
     assert_ne!(case.state(job), Some(JobState::Deleted));
-    assert_eq!(case.rm.picture().jobs.len(), 1, "it is followed until it is gone");
+    assert_eq!(
+        case.rm.picture().facts.jobs.len(),
+        1,
+        "it is followed until it is gone"
+    );
     case.shard("a").cores = cores;
     case.reopen("a");
     case.run_for(Span::seconds(30));
@@ -106,7 +110,7 @@ fn a_wish_that_comes_after_the_end_changes_nothing() {
     case.want(job, Desired::Stopped);
     case.run_for(Span::seconds(90));
     assert_eq!(case.state(job), Some(JobState::Succeeded));
-    assert!(case.rm.picture().jobs.is_empty());
+    assert!(case.rm.picture().facts.jobs.is_empty());
     case.want(job, Desired::Deleted);
     case.run_for(Span::seconds(5));
     assert_eq!(case.state(job), Some(JobState::Deleted));
@@ -120,7 +124,7 @@ fn a_job_may_wait_for_one_that_has_left_memory() {
     case.at("a", |s, now| s.finish_of(good, 1, RunState::Succeeded, now));
     case.at("a", |s, now| s.finish_of(bad, 1, RunState::Failed, now));
     case.run_for(Span::seconds(3));
-    assert!(case.rm.picture().jobs.is_empty());
+    assert!(case.rm.picture().facts.jobs.is_empty());
     let after = |of, condition| batch(1).after(of, condition);
     let met = case.job(3, after(good, Condition::Succeeded));
     let begun = case.job(4, after(bad, Condition::Started));
@@ -155,7 +159,7 @@ fn a_record_that_is_kept_for_a_time_goes_after_it_although_its_job_has_left_memo
         let job = case.job(1, batch(1).keep(Span::minutes(2)));
         case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
         case.run_for(Span::seconds(60));
-        assert!(case.rm.picture().jobs.is_empty());
+        assert!(case.rm.picture().facts.jobs.is_empty());
         if changes {
             // The shard has forgotten the job, too.
             case.shard("a").archived.clear();
@@ -165,7 +169,7 @@ fn a_record_that_is_kept_for_a_time_goes_after_it_although_its_job_has_left_memo
         case.run_for(Span::seconds(65));
         assert_eq!(case.state(job), Some(JobState::Deleted), "{changes}");
         assert!(case.assignment(job).is_none());
-        assert!(case.rm.picture().ended.is_empty());
+        assert!(case.rm.picture().facts.ended.is_empty());
     }
 }
 

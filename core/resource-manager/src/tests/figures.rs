@@ -54,7 +54,7 @@ fn figures_are_those_of_the_cycle_and_prove_themselves() {
     assert_eq!((amount(&told, "/x"), amount(&told, "/y")), (8, 2));
     // As much of the 20 as hosts hold.
     assert_eq!(told.ordinary.demand["/x"].cpus, 10_000);
-    assert_eq!(told.tree, picture.pools);
+    assert_eq!(told.tree, picture.facts.pools);
     proven(&told);
 }
 
@@ -94,7 +94,7 @@ fn figures_tell_both_rounds_and_what_hosts_lend() {
 fn another_tree_is_judged_by_the_demand_of_now() {
     let case = two_pools();
     let picture = case.rm.picture();
-    let mut tree = picture.pools.clone();
+    let mut tree = picture.facts.pools.clone();
     let kept = Pool {
         reservation: cores(6),
         kind: PoolKind::Static,

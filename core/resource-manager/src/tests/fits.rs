@@ -49,10 +49,10 @@ fn active(case: &Case, jobs: [JobId; 2]) -> [usize; 2] {
 /// What a pool is entitled to, in cores.
 fn entitled(case: &Case, path: &str) -> u64 {
     let picture = case.rm.picture();
-    let entitled = crate::division::entitled(picture, &picture.ledger);
+    let entitled = crate::division::entitled(&picture.facts, &picture.demand.ledger);
     entitled
         .ordinary
-        .amount(picture.hierarchy.find(path).unwrap())
+        .amount(picture.facts.hierarchy.find(path).unwrap())
         .cpus
         / 1000
 }
@@ -131,8 +131,8 @@ fn what_runs_on_closed_hosts_is_demand_beside_what_open_hosts_hold() {
     });
     case.run_for(Span::seconds(10));
     let picture = case.rm.picture();
-    let wanted = demands(picture, &picture.ledger);
-    let of_pool = wanted.get(&picture.hierarchy.find("/p/other").unwrap());
+    let wanted = demands(&picture.facts, &picture.demand.ledger);
+    let of_pool = wanted.get(&picture.facts.hierarchy.find("/p/other").unwrap());
     assert_eq!(of_pool.unwrap().ordinary.cpus, 24_000);
 }
 
@@ -218,7 +218,7 @@ fn a_shard_is_asked_about_what_may_come_to_it_and_about_no_more_than_a_question_
     // Those that were left out are judged by the largest host.
     assert_eq!(entitled(&case, "/default"), 24);
     let of_a = |case: &Case| {
-        case.rm.picture().clusters[&ClusterId::new("a")]
+        case.rm.picture().facts.clusters[&ClusterId::new("a")]
             .fits
             .report()
             .cloned()
@@ -285,6 +285,7 @@ fn what_is_granted_beyond_what_hosts_hold_goes_back() {
     let granted = |case: &Case| {
         case.rm
             .picture()
+            .facts
             .jobs
             .get(&zoned)
             .unwrap()

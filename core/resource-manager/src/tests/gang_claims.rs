@@ -53,7 +53,7 @@ fn room_is_made_for_all_groups_of_a_gang_at_once() {
     assert_eq!((active(&case, [x, y]), taken(&case)), ([5, 5], 5));
     case.run_for(Span::minutes(3));
     assert_eq!((active(&case, [x, y]), taken(&case)), ([5, 5], 5));
-    assert!(case.rm.picture().claims.all.is_empty());
+    assert!(case.rm.picture().preemption.all.is_empty());
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn nothing_of_a_gang_is_admitted_before_all_of_its_room_is_there_and_nobody_else
     case.shard("a").cores += 2;
     case.run_for(Span::seconds(5));
     let granted = |case: &Case, job| {
-        let job = case.rm.picture().jobs.get(&job).unwrap();
+        let job = case.rm.picture().facts.jobs.get(&job).unwrap();
         job.grants.values().map(|g| g.granted()).sum::<u64>()
     };
     assert_eq!((granted(&case, y), granted(&case, late)), (0, 0));
@@ -114,7 +114,7 @@ fn an_answer_that_does_not_cover_the_gang_is_of_no_use() {
     case.shard("a").dies_at_once = false;
     let y = case.job(2, gang(3, 2).pool("/y"));
     case.shard("a").gangs.clear();
-    let claims = |case: &Case| case.rm.picture().claims.all.len();
+    let claims = |case: &Case| case.rm.picture().preemption.all.len();
     case.shard("a").holds_back = 1;
     case.run_for(Span::seconds(40));
     assert_eq!((claims(&case), taken(&case)), (0, 4), "it was let go");
@@ -179,7 +179,7 @@ fn a_new_leader_goes_on_with_what_was_begun_for_a_gang() {
     case.fail_over();
     case.run_for(Span::seconds(10));
     assert_eq!(
-        case.rm.picture().claims.all.len(),
+        case.rm.picture().preemption.all.len(),
         1,
         "it is known from the full report"
     );

@@ -76,7 +76,7 @@ fn a_gang_that_is_not_offered_enough_goes_where_it_is() {
     }
     let job = case.job(1, gang(4, 2));
     case.run_for(Span::seconds(5));
-    let assigned = &case.rm.picture().jobs.get(&job).unwrap().durable;
+    let assigned = &case.rm.picture().facts.jobs.get(&job).unwrap().durable;
     let at_a = assigned.holders.keys().any(|c| c.as_str() == "a");
     let other = if at_a { "b" } else { "a" };
     case.shard(other).unplaceable = None;

@@ -132,7 +132,7 @@ fn delete_waits_for_every_holder_and_then_leaves_nothing() {
     ];
     assert_eq!(last, order);
     assert_eq!(case.total_active(job), 0);
-    assert!(case.rm.picture().jobs.is_empty());
+    assert!(case.rm.picture().facts.jobs.is_empty());
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_void_head_never_runs() {
     case.change_head(job, |h| h.void = true);
     case.hint(job);
     assert_eq!((case.assignment(job), case.progress(job)), (None, None));
-    assert!(case.rm.picture().jobs.is_empty(), "no cycle looks at it");
+    assert!(case.rm.picture().facts.jobs.is_empty(), "no cycle looks at it");
 }
 
 #[test]

@@ -599,7 +599,7 @@ fn stale_reports_are_dropped() {
     let mut case = Case::with(&[("a", 8)]);
     let job = case.job(1, batch(4));
     let a = ClusterId::new("a");
-    let before = case.rm.picture().clusters[&a].reports.clone();
+    let before = case.rm.picture().facts.clusters[&a].reports.clone();
     let old = before.values().next().unwrap().clone();
     let stale = |epoch, sequence| Report {
         cluster: a.clone(),
@@ -614,7 +614,7 @@ fn stale_reports_are_dropped() {
         case.bring(&a, vec![report]);
         case.settle();
     }
-    assert_eq!(case.rm.picture().clusters[&a].reports, before);
+    assert_eq!(case.rm.picture().facts.clusters[&a].reports, before);
     assert_eq!(case.total_active(job), 4);
 }
 
@@ -633,7 +633,7 @@ fn what_a_report_leaves_out_is_not_denied() {
     case.bring(&a, vec![part(1, ReportPart::FullStart)]);
     case.settle();
     assert_eq!(
-        case.rm.picture().clusters[&a].reports.len(),
+        case.rm.picture().facts.clusters[&a].reports.len(),
         1,
         "until the end the picture holds"
     );

@@ -38,7 +38,7 @@ fn who_is_entitled_below_a_limit_that_is_reached_gets_his_part_of_it() {
     assert_eq!((active(&case, [x, y]), taken(&case)), ([3, 3], 3));
     case.run_for(Span::minutes(5));
     assert_eq!((active(&case, [x, y]), taken(&case)), ([3, 3], 3));
-    assert!(case.rm.picture().claims.all.is_empty());
+    assert!(case.rm.picture().preemption.all.is_empty());
 }
 
 #[test]

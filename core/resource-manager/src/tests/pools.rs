@@ -1,6 +1,7 @@
 //! Pools that are to go, and jobs whose pool is gone.
 
-use crate::demand::ledger::{Ledger, refresh};
+use crate::demand::ledger::Ledger;
+use crate::demand::refresh;
 use crate::event::Event;
 use crate::tests::case::{Case, service};
 use echelon_core_model::job::Desired;
@@ -217,14 +218,18 @@ fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
     );
     case.run_for(Span::seconds(10));
     let mut picture = case.rm.picture().clone();
-    refresh(&mut picture);
+    refresh(&mut picture.facts, &mut picture.demand);
     let mut concerned = |change: &dyn Fn(&mut PoolTree)| {
-        let mut tree = picture.pools.clone();
+        let mut tree = picture.facts.pools.clone();
         tree.version = tree.version.next();
         change(&mut tree);
-        picture.set_pools(tree);
-        let jobs = refresh(&mut picture);
-        assert_eq!(picture.ledger, Ledger::new(&picture), "as if it were made anew");
+        picture.facts.set_pools(tree);
+        let jobs = refresh(&mut picture.facts, &mut picture.demand);
+        assert_eq!(
+            picture.demand.ledger,
+            Ledger::new(&picture.facts),
+            "as if it were made anew"
+        );
         jobs
     };
     let pool = |tree: &mut PoolTree, change: &dyn Fn(&mut Pool)| change(tree.pools.get_mut("/x").unwrap());
@@ -244,6 +249,7 @@ fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
     });
     let path = |job: JobId| {
         picture
+            .facts
             .jobs
             .get(&job)
             .unwrap()

@@ -56,7 +56,7 @@ fn who_is_entitled_gets_room_from_who_has_more_than_his_own() {
         (case.total_active(x), case.total_active(y), taken(&case)),
         (5, 5, 5)
     );
-    assert!(case.rm.picture().claims.all.is_empty());
+    assert!(case.rm.picture().preemption.all.is_empty());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_new_leader_goes_on_with_what_was_begun() {
     case.fail_over();
     case.run_for(Span::seconds(10));
     assert_eq!(
-        case.rm.picture().claims.all.len(),
+        case.rm.picture().preemption.all.len(),
         1,
         "it is known from the full report"
     );
@@ -209,7 +209,7 @@ fn late_reports_change_nothing() {
         (case.total_active(x), case.total_active(y), taken(&case)),
         (5, 5, 5)
     );
-    let left = case.rm.picture().ledger.taken(&a);
+    let left = case.rm.picture().demand.ledger.taken(&a);
     assert_eq!(
         left.all,
         Resources {

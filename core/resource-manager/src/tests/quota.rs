@@ -483,8 +483,8 @@ fn a_pool_is_entitled_to_nothing_for_what_its_reservation_keeps_from_running() {
     case.elect();
     case.run_for(Span::seconds(2));
     assert_eq!((case.total_active(firm), case.total_active(other)), (2, 8));
-    let pool = case.rm.picture().hierarchy.find("/x").unwrap();
-    let entitled = crate::division::entitled(case.rm.picture(), &case.rm.picture().ledger);
+    let pool = case.rm.picture().facts.hierarchy.find("/x").unwrap();
+    let entitled = crate::division::entitled(&case.rm.picture().facts, &case.rm.picture().demand.ledger);
     assert_eq!(entitled.ordinary.amount(pool).cpus, 2_000);
 }
 
@@ -602,7 +602,10 @@ fn a_head_that_a_shard_knows_first_is_read() {
     case.run_for(Span::seconds(2));
     case.change_head(job, |head| head.goal.desired = Desired::Stopped);
     let a = ClusterId::new("a");
-    let (_, told) = case.rm.picture().clusters[&a].reports_of(job).next().unwrap();
+    let (_, told) = case.rm.picture().facts.clusters[&a]
+        .reports_of(job)
+        .next()
+        .unwrap();
     let mut told = SliceReport::clone(told);
     told.head_version = case.head(job).unwrap().version;
     case.at("a", |s, _| vec![s.report(ReportPart::Slices(vec![told]))]);

@@ -84,7 +84,13 @@ impl Case {
         groups.dedup();
         for (job, group) in groups {
             let most = self.most_unavailable.get(&job).copied().unwrap_or(1);
-            let left = |c| picture.clusters.get(c).is_some_and(|v| v.wish() == Wish::Left);
+            let left = |c| {
+                picture
+                    .facts
+                    .clusters
+                    .get(c)
+                    .is_some_and(|v| v.wish() == Wish::Left)
+            };
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
             let parts: Vec<(&str, u32)> = shards
                 .map(|(c, s)| (c.as_str(), s.in_force(job, &group)))

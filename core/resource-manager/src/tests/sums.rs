@@ -32,16 +32,16 @@ fn named(group: &GroupSpec, n: u32) -> GroupSpec {
 }
 
 fn demand(picture: &Picture, pool: &str) -> u64 {
-    let at = picture.hierarchy.find(pool).unwrap();
-    demands(picture, &picture.ledger)
+    let at = picture.facts.hierarchy.find(pool).unwrap();
+    demands(&picture.facts, &picture.demand.ledger)
         .get(&at)
         .map_or(0, |w| w.ordinary.cpus)
 }
 
 /// What was asked for, whether hosts can hold it or not.
 fn asked(picture: &Picture, pool: &str) -> u64 {
-    let at = picture.hierarchy.find(pool).unwrap();
-    picture.ledger.of(&PoolRef::Known(at)).ordinary.demand.cpus
+    let at = picture.facts.hierarchy.find(pool).unwrap();
+    picture.demand.ledger.of(&PoolRef::Known(at)).ordinary.demand.cpus
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_wrong_sum_is_counted_in_each_round_and_when_it_leaves_its_range() {
     case.want(jobs[1], Desired::Stopped);
     case.run_for(Span::seconds(10));
     assert_eq!(faults(&case), (0, 0));
-    let pool = PoolRef::Known(case.rm.picture.hierarchy.find("/default").unwrap());
-    let ledger = &mut case.rm.picture.ledger;
+    let pool = PoolRef::Known(case.rm.picture.facts.hierarchy.find("/default").unwrap());
+    let ledger = &mut case.rm.picture.demand.ledger;
     ledger.plant(&pool, |sums| sums.ordinary.demand.subtract(CORE));
     let told = look_twice(&mut case);
     assert_eq!(faults(&case), (0, 2), "a round is one look here");
@@ -113,7 +113,7 @@ fn a_wrong_sum_is_counted_in_each_round_and_when_it_leaves_its_range() {
     assert!(alarm.to_string().starts_with(said), "{alarm}");
     // Its jobs want more than it says.
     for job in jobs {
-        case.rm.picture.jobs.remove(&job);
+        case.rm.picture.facts.jobs.remove(&job);
     }
     case.rm.refresh();
     look_twice(&mut case);
@@ -127,7 +127,7 @@ fn a_wrong_sum_is_counted_in_each_round_and_when_it_leaves_its_range() {
 fn what_is_kept_of_one_job_is_held_against_what_is_known_of_it() {
     let mut case = Case::with(&[("a", 20)]);
     let job = case.job(1, batch(2));
-    let spec = case.rm.picture.jobs.get(&job).unwrap().spec.clone();
+    let spec = case.rm.picture.facts.jobs.get(&job).unwrap().spec.clone();
     let spec = spec.map(|s| {
         Arc::new(JobSpec {
             priority: 7,
@@ -135,7 +135,7 @@ fn what_is_kept_of_one_job_is_held_against_what_is_known_of_it() {
         })
     });
     // It is changed, and nothing is told that sums follow from.
-    case.rm.picture.jobs.get_aside(&job).unwrap().spec = spec;
+    case.rm.picture.facts.jobs.get_aside(&job).unwrap().spec = spec;
     look_twice(&mut case);
     assert_eq!(faults(&case), (0, 2));
 }
@@ -144,19 +144,19 @@ fn what_is_kept_of_one_job_is_held_against_what_is_known_of_it() {
 fn jobs_that_change_between_two_parts_of_a_round_are_no_difference() {
     let mut case = Case::with(&[("a", 4)]);
     let one = case.job(1, batch(2));
-    let view = case.rm.picture.jobs.get(&one).unwrap().clone();
+    let view = case.rm.picture.facts.jobs.get(&one).unwrap().clone();
     let ids: Vec<JobId> = (2..JOBS as u128 + 9).map(|n| JobId(n << 64)).collect();
     for id in &ids {
-        case.rm.picture.jobs.insert(*id, view.clone());
+        case.rm.picture.facts.jobs.insert(*id, view.clone());
     }
     case.rm.refresh();
     let mut out = Vec::new();
     case.now = case.now.plus(Span::seconds(1));
     case.rm.audit(case.now, &mut out);
     // One that had its turn, and one that had not, go; and one comes before the first.
-    case.rm.picture.jobs.remove(&ids[0]);
-    case.rm.picture.jobs.remove(&ids[JOBS + 1]);
-    case.rm.picture.jobs.insert(JobId(1), view);
+    case.rm.picture.facts.jobs.remove(&ids[0]);
+    case.rm.picture.facts.jobs.remove(&ids[JOBS + 1]);
+    case.rm.picture.facts.jobs.insert(JobId(1), view);
     case.rm.refresh();
     out.extend(look_twice(&mut case));
     assert_eq!((faults(&case), out.len()), ((0, 0), 0));

@@ -29,7 +29,7 @@ fn the_head_of_a_deleted_job_stays_until_no_create_can_be_repeated() {
         sleep(&mut case, wait);
         assert_eq!(case.state(job), Some(JobState::Deleted), "after {wait}");
         assert!(case.head(job).is_some() && case.assignment(job).is_none());
-        assert!(case.rm.picture().jobs.is_empty(), "no cycle looks at it");
+        assert!(case.rm.picture().facts.jobs.is_empty(), "no cycle looks at it");
     }
     sleep(&mut case, Span::minutes(90));
     assert_eq!((case.head(job), case.progress(job)), (None, None));
@@ -43,7 +43,7 @@ fn reading_every_bucket_again_leaves_a_tombstone_alone() {
     case.hint(job);
     case.run_for(Span::minutes(3));
     assert_eq!(case.trace, Vec::<String>::new());
-    assert!(case.rm.picture().jobs.is_empty());
+    assert!(case.rm.picture().facts.jobs.is_empty());
     assert_eq!(case.rm.tombstones.len(), 1);
 }
 

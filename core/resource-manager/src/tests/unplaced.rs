@@ -108,7 +108,10 @@ fn a_retry_that_finds_no_host_waits_beside_those_that_never_began() {
     case.run_for(Span::seconds(2));
     assert_eq!(case.active(job), [("a", 2)]);
     let a = ClusterId::new("a");
-    let (_, told) = case.rm.picture().clusters[&a].reports_of(job).next().unwrap();
+    let (_, told) = case.rm.picture().facts.clusters[&a]
+        .reports_of(job)
+        .next()
+        .unwrap();
     let mut told = SliceReport::clone(told);
     told.live = 1;
     told.waiting = vec![(ReasonCode::HostResources.into(), 1, case.now)];

@@ -1,6 +1,6 @@
 //! Capacity that may take nothing new is not divided, apart from what still runs there.
 
-use crate::division::{Entitled, entitled};
+use crate::division::{Entitled, divide, entitled};
 use crate::queries::figures::figures;
 use crate::queries::plan::plan;
 use crate::tests::case::{Case, batch, service};
@@ -178,9 +178,10 @@ proptest! {
                 Change::Stop(_) => {}
             }
             case.run_for(Span::seconds(3));
-            let picture = case.rm.picture();
-            let Entitled { ordinary, lent } = entitled(picture, &picture.ledger);
-            let stands = picture.clone().division.stand(picture);
+            let mut picture = case.rm.picture().clone();
+            let Entitled { ordinary, lent } = entitled(&picture.facts, &picture.demand.ledger);
+            let changed = picture.demand.count_pools(&picture.facts);
+            let stands = divide(&picture.facts, &picture.demand, &changed, &mut picture.division).entitled;
             prop_assert_eq!(&stands.ordinary, &ordinary);
             prop_assert_eq!(stands.lent.amount(0), lent.amount(0));
             divided(&case);

@@ -53,7 +53,7 @@ impl Federation {
             published: Stamp::default(),
         });
         for _ in 0..PATIENCE {
-            let known = self.manager.picture().clusters.values();
+            let known = self.manager.picture().facts.clusters.values();
             if self.manager.leading().is_some()
                 && known.filter(|c| c.takes_grants()).count() == self.shards.len()
             {
@@ -73,7 +73,7 @@ impl Federation {
         }
         let mut before = None;
         for _ in 0..PATIENCE {
-            let jobs = self.manager.picture().jobs.values();
+            let jobs = self.manager.picture().facts.jobs.values();
             let read = jobs.filter(|j| j.spec.is_some()).count();
             let granted: u64 = self.shards.values().map(|s| s.granted).sum();
             if read == self.n_jobs() && before == Some((read, granted)) {

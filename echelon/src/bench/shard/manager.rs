@@ -36,11 +36,11 @@ pub(super) async fn take_over(store: Arc<dyn Store>) -> Result<Takeover> {
             manager.step(event, now, &mut effects);
         }
         if manager.leading().is_some() {
-            let picture = manager.picture();
+            let facts = &manager.picture().facts;
             return Ok(Takeover {
                 took: began.elapsed(),
-                jobs: picture.jobs.len(),
-                ended: picture.ended.len(),
+                jobs: facts.jobs.len(),
+                ended: facts.ended.len(),
             });
         }
         for effect in effects {

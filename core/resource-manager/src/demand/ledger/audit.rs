@@ -8,7 +8,7 @@ use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::{Step, Totals};
 use crate::demand::request::PoolRef;
-use crate::picture::Picture;
+use crate::facts::Facts;
 use echelon_core_model::JobId;
 use std::collections::BTreeMap;
 
@@ -43,25 +43,18 @@ impl Audit {
     }
 }
 
-/// Looks at the next jobs, and at all sums when these were the last. `O(jobs of a look)`, and `O(pools,
-/// clusters)` at the end of a round.
-pub(crate) fn audit(picture: &mut Picture) -> Vec<Broken> {
-    let mut ledger = std::mem::take(&mut picture.ledger);
-    let found = ledger.audit_next(picture);
-    picture.ledger = ledger;
-    found
-}
-
 impl Ledger {
-    fn audit_next(&mut self, picture: &Picture) -> Vec<Broken> {
-        let first = self.audit.last.is_none().then(|| picture.jobs.iter());
-        let further = self.audit.last.map(|last| picture.jobs.after(last));
+    /// Looks at the next jobs, and at all sums when these were the last. `O(jobs of a look)`, and `O(pools,
+    /// clusters)` at the end of a round.
+    pub(crate) fn audit(&mut self, facts: &Facts) -> Vec<Broken> {
+        let first = self.audit.last.is_none().then(|| facts.jobs.iter());
+        let further = self.audit.last.map(|last| facts.jobs.after(last));
         let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
         let mut found = Vec::new();
         let mut seen = 0;
         for (id, job) in jobs.take(JOBS) {
             let kept = self.entries.get(id).map(AsRef::as_ref);
-            if kept != Some(&entry(picture, &self.basis, *id, job)) {
+            if kept != Some(&entry(facts, &self.basis, *id, job)) {
                 found.push(Broken::Entry { job: *id });
             }
             if let Some(kept) = kept {
@@ -73,7 +66,7 @@ impl Ledger {
         }
         if seen < JOBS {
             let derived = std::mem::take(&mut self.audit).sums;
-            found.extend(self.totals.differences(&derived, picture));
+            found.extend(self.totals.differences(&derived, facts));
         }
         found
     }
@@ -81,10 +74,10 @@ impl Ledger {
 
 impl Totals {
     /// Which sums differ.
-    fn differences(&self, derived: &Self, picture: &Picture) -> Vec<Broken> {
+    fn differences(&self, derived: &Self, facts: &Facts) -> Vec<Broken> {
         let mut of = Vec::new();
         let path = |pool: &PoolRef| match pool {
-            PoolRef::Known(i) => picture
+            PoolRef::Known(i) => facts
                 .hierarchy
                 .pool(*i)
                 .map_or_else(String::new, |p| p.path.clone()),

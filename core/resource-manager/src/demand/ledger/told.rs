@@ -5,8 +5,8 @@ use crate::demand::entry::sums::{BothSums, Worth};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
 use crate::demand::request::PoolRef;
+use crate::facts::Facts;
 use crate::facts::capacity::Taken;
-use crate::picture::Picture;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx, Queue};
@@ -160,20 +160,20 @@ impl Ledger {
     }
 
     /// Sums by path, of pools in the tree or not.
-    pub(crate) fn by_path(&self, picture: &Picture) -> BTreeMap<String, BothSums> {
-        let all = self.paths(picture);
+    pub(crate) fn by_path(&self, facts: &Facts) -> BTreeMap<String, BothSums> {
+        let all = self.paths(facts);
         all.map(|(path, of)| (path, of.sums())).collect()
     }
 
     /// What jobs have by path, of pools in the tree or not.
-    pub(crate) fn held_by_path(&self, picture: &Picture) -> BTreeMap<String, Held> {
-        let all = self.paths(picture);
+    pub(crate) fn held_by_path(&self, facts: &Facts) -> BTreeMap<String, Held> {
+        let all = self.paths(facts);
         all.map(|(path, of)| (path, of.held())).collect()
     }
 
-    fn paths<'a>(&'a self, picture: &'a Picture) -> impl Iterator<Item = (String, &'a OfPool)> {
+    fn paths<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (String, &'a OfPool)> {
         let path = |pool: &PoolRef| match pool {
-            PoolRef::Known(i) => picture.hierarchy.pool(*i).map(|p| p.path.clone()),
+            PoolRef::Known(i) => facts.hierarchy.pool(*i).map(|p| p.path.clone()),
             PoolRef::Unknown(path) => Some(path.clone()),
         };
         let all = self.totals.pools.iter();

@@ -1,0 +1,45 @@
+//! Assignments that follow what storage and shards say: releases are settled, and jobs become larger and smaller.
+
+use crate::assignment::{release, scale};
+use crate::demand::daemons::assign_missing;
+use crate::demand::found::take_found;
+use crate::facts::Facts;
+use crate::facts::job::JobView;
+use echelon_core_model::JobId;
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobKind;
+use std::collections::BTreeSet;
+
+/// Settles releases of jobs, and scales them. Returns those whose assignment has changed.
+pub(crate) fn follow_goals(facts: &mut Facts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+    let mut settled = BTreeSet::new();
+    for id in jobs {
+        let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
+        let live = facts.jobs.get(id).filter(live);
+        if live.is_none_or(JobView::is_refused) {
+            continue;
+        }
+        let Some(mut job) = facts.jobs.lend(id) else {
+            continue;
+        };
+        let before = job.decided.clone();
+        if facts.awaiting.is_none() {
+            take_found(facts, *id, &mut job);
+        }
+        if facts.awaiting.is_none() || job.running_spec().is_none() {
+            release::settle_released(facts, *id, &mut job);
+        }
+        scale::scale(&mut job);
+        let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
+        let bound = spec.filter(|s| facts.hierarchy.leaf(&s.pool).is_some());
+        if let (Some(spec), true) = (bound, facts.awaiting.is_none()) {
+            assign_missing(facts, *id, &mut job, &spec);
+        }
+        let changed = before != job.decided;
+        facts.jobs.give_back(*id, job, changed);
+        if changed {
+            settled.insert(*id);
+        }
+    }
+    settled
+}

@@ -1,0 +1,21 @@
+//! What is to be written into the head of a job.
+
+use echelon_core_model::job::Verdict;
+use echelon_core_model::schedule::ScheduleState;
+
+/// What is to be written into a job's head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bid {
+    /// It is to stop, and to end so.
+    Stop(Verdict),
+    /// Its record has been kept for long enough.
+    Delete,
+    /// Its rollout is to update nothing more.
+    Hold,
+    /// Its rollout is over and was held meanwhile: what begins later is to be of the version that it came to.
+    LetGo,
+    /// It is to go back to this spec version.
+    RollBack(u32),
+    /// Its schedule has come so far.
+    Schedule(Box<ScheduleState>),
+}

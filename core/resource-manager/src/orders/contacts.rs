@@ -1,0 +1,113 @@
+//! What is stored and sent about clusters as time passes: how each is heard, and what operators want of it.
+
+use crate::config::FULL_CYCLE;
+use crate::effect::Effect;
+use crate::facts::cluster::ClusterView;
+use crate::facts::connection::{changed_state, contact};
+use crate::manager::ResourceManager;
+use crate::orders::kill_switch::kills;
+use echelon_core_model::cluster::Contact;
+use echelon_core_model::directive::Order;
+use echelon_core_model::store::Write;
+use echelon_core_model::{Span, Timestamp};
+
+impl ResourceManager {
+    /// An order of nothing: a shard that hears none believes itself alone and reads all assignments again.
+    fn give_sign_of_life(&mut self, out: &mut Vec<Effect>) {
+        let linked = self
+            .picture
+            .facts
+            .clusters
+            .iter()
+            .filter(|(_, c)| c.link.is_some());
+        for cluster in linked.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.send(&cluster, Order::Slices(Vec::new()), out);
+        }
+    }
+
+    /// How each cluster is heard: stored when it changes, asked when it is quiet.
+    pub(crate) fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let third = Span(self.config.silent_after.0 / 3);
+        let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut claimed, mut changed) = (Vec::new(), Vec::new());
+        let rested = now.since(self.timers.numbers) >= self.config.reread;
+        if rested {
+            self.timers.numbers = now;
+        }
+        for (id, view) in self
+            .picture
+            .facts
+            .clusters
+            .iter_mut()
+            .filter(|(_, c)| c.row.is_some())
+        {
+            let contact = contact(view, &self.config, self.timers.leading, now);
+            let capacity_only = view.state.as_ref().is_some_and(|s| s.contact == contact);
+            if let Some(next) = changed_state(id, view, contact, now) {
+                // Numbers alone are worth a write now and then; a contact that changes is worth one at once.
+                if (contact != Contact::Joining || view.state.is_some()) && (!capacity_only || rested) {
+                    if !capacity_only && !view.is_heard() {
+                        changed.push(id.clone());
+                    }
+                    view.state = Some(next.clone());
+                    self.writes.push(Write::ClusterState(next));
+                }
+            }
+            let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
+            let is_quiet = since(view.heard_at.max(view.asked_at), third);
+            let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
+            accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
+            if rested && view.link.is_some() {
+                claimed.push(id.clone());
+                wishes.extend(wishes_for(view).map(|order| (id.clone(), order)));
+                wishes.extend(kills(&self.picture.facts.control).map(|order| (id.clone(), order)));
+            }
+            if view.link.is_some() && (is_quiet || lacks) {
+                quiet.push(id.clone());
+            }
+        }
+        for id in quiet {
+            self.ask(&id, now, out);
+        }
+        changed.iter().for_each(|id| self.write_held_by(id));
+        // Repeated until the shard says that nothing waits for it any more.
+        for (id, number) in accepted {
+            self.send(&id, Order::AcceptLoss(number), out);
+        }
+        // Their leases begin again.
+        for id in claimed {
+            if self.picture.preemption.at(&id).next().is_some() {
+                self.tell_claims(&id, out);
+            }
+        }
+        // Repeated as long as the wishes stand: what is done already changes nothing.
+        for (id, order) in wishes {
+            self.send(&id, order, out);
+        }
+        if rested {
+            self.give_sign_of_life(out);
+        }
+    }
+}
+
+/// What operators want of a cluster's volumes and hosts.
+fn wishes_for(view: &ClusterView) -> impl Iterator<Item = Order> {
+    let row = view.row.as_ref();
+    let volumes = row.filter(|r| !r.volumes.is_empty());
+    let drains = row.filter(|r| r.drains.version > 0);
+    let moves = row.map(|r| &r.host_pools.moves).filter(|m| m.version > 0);
+    let volumes = volumes.map(|r| Order::Volumes(r.volumes.clone()));
+    let forgotten = row.map(|r| &r.forgotten).filter(|f| f.version > 0);
+    volumes
+        .into_iter()
+        .chain(drains.map(|r| Order::Drains(r.drains.clone())))
+        .chain(moves.map(|m| Order::HostMoves(m.clone())))
+        .chain(forgotten.map(|f| Order::ForgetHosts(f.clone())))
+}
+
+/// The mass loss for which a shard says that it waits, if an operator has accepted it.
+fn accepted_loss(view: &ClusterView) -> Option<u64> {
+    let waits = view.capacity.as_ref().and_then(|c| c.loss)?;
+    let accepted = view.row.as_ref().map_or(0, |r| r.accepted_loss);
+    (waits <= accepted).then_some(waits)
+}

@@ -1,0 +1,24 @@
+//! Requests for capacity that shards get.
+
+use crate::effect::Effect;
+use crate::manager::ResourceManager;
+use echelon_core_model::directive::Order;
+use echelon_core_model::{ClusterId, Span};
+
+impl ResourceManager {
+    /// Sends a shard all requests for capacity, once it is known to obey this leader: before, it may hold capacity of which
+    /// nothing is known here.
+    pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+        let view = self.picture.facts.clusters.get(cluster);
+        if view.is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0) {
+            let claims = self
+                .picture
+                .preemption
+                .at(cluster)
+                .filter(|c| c.awaits.is_empty());
+            let claims = claims.map(|c| c.claim.clone()).collect();
+            let lease = Span(self.config.reread.0.saturating_mul(6));
+            self.send(cluster, Order::Claims { claims, lease }, out);
+        }
+    }
+}
