@@ -8,6 +8,7 @@ mod architecture {
     mod outside;
     mod prose;
     mod sources;
+    mod stages;
     mod states;
 }
 

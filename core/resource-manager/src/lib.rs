@@ -1,6 +1,43 @@
 //! What the resource manager does next: one pure state machine, events in and effects out, in a safe order (observe, decide,
 //! commit, perform, publish). It counts slices and never sees a task. Called by the shell in `resource-manager/` and by
 //! `sim/world`; it has no clock, no randomness and no I/O.
+//!
+//! A cycle runs stages in order. Each is a function of the facts, of what the stage kept from the cycle before, and of what the
+//! stages before it decided. Each returns a report: [`CycleReport`] has a field for every one.
+//!
+//! ```text
+//!   storage: heads, specs, assignments, pools, clusters          shards: reports
+//!                              \                                   /
+//! facts        what is known, and the jobs to look at                            -> Changes
+//!   |
+//! demand       what jobs and pools ask for, as far as hosts can hold it          -> DemandReport
+//!   |
+//! division     what pools are entitled to                                        -> DivisionReport
+//!   |
+//! admission    what may begin and where, within what requests of before keep;    -> AdmissionReport
+//!   |          binds it, and decides grants
+//! preemption   requests for capacity that something is entitled to and lacks     -> PreemptionReport
+//!   |
+//! returns      what leaves the cluster to which it is bound                      -> ReturnsReport
+//!   |
+//! orders       what is stored and sent                                           -> OrdersReport
+//!   |
+//!   storage: assignments, progress                                shards: orders, grants, requests
+//! ```
+//!
+//! Preemption comes after admission: before it, instances would be stopped for what is about to be admitted. What is kept from
+//! cycle to cycle is in `picture`, one field for each stage. Beside the stages:
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | `assignment` | arithmetic on the ranges of one job |
+//! | `lifecycle` | what specs and heads ask for as time passes: rules, schedules, rollouts, ends |
+//! | `progress` | the row of a job, and why its instances wait |
+//! | `queries` | answers that change nothing: a plan, the figures of pools |
+//! | `checks` | rules that hold after every step |
+//! | `storage` | reads, and what storage refuses |
+//! | `leadership` | taking over, recovering, stepping down |
+//! | `turns`, `cycle`, `tick`, `manager` | what is looked at, the stages in order, what time asks for, and the state machine |
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
