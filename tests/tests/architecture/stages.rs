@@ -15,7 +15,6 @@ const STAGES: &[&str] = &[
     "returns",
     "progress",
     "cycle",
-    "manager",
 ];
 
 const SOURCES: &str = "core/resource-manager/src/";

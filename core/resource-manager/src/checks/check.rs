@@ -16,7 +16,7 @@ use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::time::Span;
 use echelon_core_model::{JobId, Timestamp};
-use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,9 +159,12 @@ fn disproved_of(
     };
     let proof = certificate::certify(&facts.hierarchy, &entitled.ordinary);
     let mut out = certificate::check(&facts.pools, &by_path(|w| w.ordinary), *capacity, &proof);
-    let proof = certificate::certify(&facts.by_shares, &entitled.lent);
     let pools = of_lent_room(&facts.pools);
-    out.extend(certificate::check(&pools, &by_path(|w| w.lent), *lent, &proof));
+    // Mostly nothing is lent: then nothing of it is divided.
+    if !lent.is_zero() || !entitled.lent.amount(ROOT).is_zero() {
+        let proof = certificate::certify(&facts.by_shares, &entitled.lent);
+        out.extend(certificate::check(&pools, &by_path(|w| w.lent), *lent, &proof));
+    }
     // Of the last cycle, which may have gone by another tree.
     let again = picture.admission.second_round.as_ref();
     if let Some(again) = again.filter(|again| again.tree == facts.pools.version) {
