@@ -4,7 +4,9 @@ use echelon_core_model::cluster::Contact;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
-use echelon_core_resource_manager::{Broken, CycleReport, Facts, Picture, ResourceManager, Sampler, SumFaults};
+use echelon_core_resource_manager::{
+    Broken, CycleReport, Facts, Picture, ResourceManager, Sampler, SumFaults,
+};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};

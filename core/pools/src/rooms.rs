@@ -208,6 +208,12 @@ impl Rooms {
         }
     }
 
+    /// Instances of all pools, granted or active.
+    #[must_use]
+    pub fn instances(&self) -> u64 {
+        self.pools.get(ROOT).map_or(0, |root| root.taken.instances)
+    }
+
     /// Takes room of so many units in a pool and those above it.
     pub(crate) fn take(&mut self, pool: PoolIdx, terms: Terms, unit: Unit, n: u64) {
         self.take_pool(pool, Held::new(terms, unit, n, self.lends));

@@ -1,7 +1,7 @@
 //! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
 
-use echelon_core_model::Span;
 use echelon_core_model::store::REQUEST_IDS_KEPT;
+use echelon_core_model::{Amount, Span};
 
 /// A cycle runs at least this often, for what only time changes.
 pub(crate) const FULL_CYCLE: Span = Span::seconds(1);
@@ -67,8 +67,10 @@ impl Config {
             spill_after: Span::seconds(15),
             preemption: Preemption {
                 after: Span::seconds(30),
-                a_minute: 600,
-                claims: 16,
+                a_minute: Amount::Percent(10),
+                at_least: 600,
+                unanswered: 16,
+                open: 1_024,
                 patience: Span::minutes(10),
             },
             progress_every: Span::millis(250),
@@ -88,10 +90,25 @@ impl Config {
 pub struct Preemption {
     /// How long a shape has to be starved before room is made for it.
     pub after: Span,
-    /// Most instances that are taken in a minute.
-    pub a_minute: u64,
-    /// Most claims at one cluster at a time.
-    pub claims: usize,
+    /// Most instances that are taken in a minute, of all that are active in the federation.
+    pub a_minute: Amount,
+    /// So many may be taken in any case, where that is a part of all.
+    pub at_least: u64,
+    /// Most claims at one cluster that its shard has not answered.
+    pub unanswered: usize,
+    /// Most claims at one cluster.
+    pub open: usize,
     /// How long a claim is kept.
     pub patience: Span,
+}
+
+impl Preemption {
+    /// Most instances that are taken in a minute while so many are active.
+    #[must_use]
+    pub fn a_minute(&self, active: u64) -> u64 {
+        match self.a_minute {
+            Amount::Count(n) => u64::from(n).max(1),
+            Amount::Percent(_) => self.a_minute.of_many(active).max(self.at_least).max(1),
+        }
+    }
 }

@@ -118,9 +118,11 @@ impl ResourceManager {
             facts,
             demand: kept,
             division,
+            admission,
             preemption,
             ..
         } = &mut self.picture;
+        preemption.budget.fill(&rules, admission.rooms.instances(), now);
         let ended = expire(facts, preemption, now, rules);
         demand.pools = kept.count_pools(facts);
         let division = divide(facts, kept, &demand.pools, division);

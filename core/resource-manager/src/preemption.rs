@@ -1,6 +1,7 @@
 //! Capacity that is made for what is entitled to it and finds none. It comes after admission: before, it would stop instances for
 //! what is about to be admitted.
 
+pub(crate) mod budget;
 pub(crate) mod claimants;
 pub(crate) mod claims;
 pub(crate) mod holders;

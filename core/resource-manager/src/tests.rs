@@ -19,6 +19,7 @@ mod leadership;
 mod limits;
 mod look;
 mod moves;
+mod pace;
 mod pools;
 mod preemption;
 mod quota;

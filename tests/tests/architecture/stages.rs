@@ -33,7 +33,10 @@ fn a_stage_uses_none_that_decides_after_it() {
         let module = module(path)?;
         STAGES.iter().position(|stage| *stage == module)
     };
-    let of_stages: Vec<_> = files.iter().filter_map(|file| Some((file, place(&file.path)?))).collect();
+    let of_stages: Vec<_> = files
+        .iter()
+        .filter_map(|file| Some((file, place(&file.path)?)))
+        .collect();
     for (i, stage) in STAGES.iter().enumerate() {
         assert!(of_stages.iter().any(|(_, at)| *at == i), "no file of {stage}");
     }

@@ -272,6 +272,9 @@ impl<'a> Search<'a> {
 
     /// Seats everybody anew without one of the victims, each shape on the first seats that have room for it, if that goes.
     fn seat_anew_without(&mut self, i: CandidateIdx, looks: &mut usize) {
+        if *looks == 0 {
+            return;
+        }
         let mut left: Vec<Resources> = self.question.seats.iter().map(|s| s.spare).collect();
         let rest = self.victims.iter().filter(|v| **v != i);
         let rooms = rest

@@ -2,6 +2,8 @@
 
 use crate::effect::Effect;
 use crate::manager::ResourceManager;
+use crate::preemption::claims::ClaimView;
+use echelon_core_model::claim::Claim;
 use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, Span};
 
@@ -16,9 +18,23 @@ impl ResourceManager {
                 .preemption
                 .at(cluster)
                 .filter(|c| c.awaits.is_empty());
-            let claims = claims.map(|c| c.claim.clone()).collect();
+            let claims = claims.map(repeated).collect();
             let lease = Span(self.config.reread.0.saturating_mul(6));
             self.send(cluster, Order::Claims { claims, lease }, out);
         }
+    }
+}
+
+/// A request as it is sent. A shard looks at candidates once: what was answered only stands.
+fn repeated(view: &ClaimView) -> Claim {
+    if view.report.is_none() {
+        return view.claim.clone();
+    }
+    Claim {
+        most: 0,
+        victims: Vec::new(),
+        parts: view.claim.parts.clone(),
+        pool: view.claim.pool.clone(),
+        ..view.claim
     }
 }

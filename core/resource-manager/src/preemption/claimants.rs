@@ -7,21 +7,20 @@ use crate::demand::slices::lines;
 use crate::facts::Facts;
 use crate::facts::slice::SliceKey;
 use crate::preemption::claims::{ClaimView, Claims};
-use echelon_core_model::claim::{Claim, ClaimId, ClaimReport};
-use echelon_core_model::{Generation, GroupName, JobId, Span, Timestamp};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::Request;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a claim is about: its slices, and what is asked for.
-fn claimant(facts: &Facts, view: &ClaimView) -> Option<Claimant> {
-    let Claim { job: id, parts, .. } = &view.claim;
-    let job = facts.jobs.get(id)?;
+fn claimant(facts: &Facts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
+    let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
-    let lines = lines(facts, *id, job);
+    let lines = lines(facts, id, job);
     let slices = parts.iter().map(|part| {
         let key = SliceKey {
             group: part.group.clone(),
-            cluster: view.waits.clone(),
+            cluster: waits.clone(),
             generation: part.generation,
         };
         let line = lines.iter().find(|l| l.key == key)?;
@@ -37,7 +36,7 @@ fn claimant(facts: &Facts, view: &ClaimView) -> Option<Claimant> {
     let group = spec.group(&slices.first()?.key.group)?;
     Some(Claimant {
         gang: spec.gang.is_some(),
-        request: asked(facts, (*id, job), (spec, group), &lines),
+        request: asked(facts, (id, job), (spec, group), &lines),
         slices,
     })
 }
@@ -62,78 +61,135 @@ struct Slice {
 
 impl Claimant {
     /// For how many instances of each slice that are not granted room is held.
-    fn ungranted(&self, told: &ClaimReport) -> Vec<(&SliceKey, u64)> {
+    fn ungranted(&self, open: &[ClaimPart]) -> Vec<(&SliceKey, u64)> {
         let of = |slice: &Slice| {
-            let open = told.open_of(&slice.key.group, slice.key.generation);
+            let open = count_of(open, &slice.key);
             open.saturating_sub(slice.waiting).min(slice.more)
         };
         self.slices.iter().map(|s| (&s.key, of(s))).collect()
     }
 
     /// Whether there is room for all that a gang asks for.
-    fn is_whole(&self, request: &Request, told: &ClaimReport) -> bool {
-        let ungranted = self.ungranted(told);
+    fn is_whole(&self, request: &Request, open: &[ClaimPart]) -> bool {
+        let ungranted = self.ungranted(open);
         request.gang.iter().all(|member| {
             let of = |key: &SliceKey| key.group == member.group && key.generation == member.generation;
             ungranted.iter().any(|(key, n)| of(key) && *n >= member.more)
         })
     }
 
-    /// For how many units of each generation capacity is kept.
-    fn units(&self, view: &ClaimView, report: Option<&ClaimReport>) -> Vec<(Generation, u64)> {
+    /// For how many units of each generation capacity is kept. `open`: what shards hold on hosts; `None`: pools keep it.
+    fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
         // A gang is one unit, which begins at all its slices.
         if self.gang {
             let request = self.request.as_ref();
-            let whole = report.is_none_or(|r| request.is_some_and(|request| self.is_whole(request, r)));
+            let whole = open.is_none_or(|open| request.is_some_and(|request| self.is_whole(request, open)));
             let first = self.slices.first().map(|s| (s.key.generation, u64::from(whole)));
             return first.into_iter().collect();
         }
-        match report {
-            Some(report) => {
-                let all = self.ungranted(report).into_iter();
+        match open {
+            Some(open) => {
+                let all = self.ungranted(open).into_iter();
                 all.map(|(key, n)| (key.generation, n)).collect()
             }
             None => {
                 let all = self.slices.iter();
-                all.map(|s| (s.key.generation, view.asks_for(&s.key).min(s.more)))
+                all.map(|s| (s.key.generation, count_of(parts, &s.key).min(s.more)))
                     .collect()
             }
         }
     }
 
     /// Whether what is held is of no use, since it is not enough for the whole gang.
-    fn is_short(&self, told: &ClaimReport) -> bool {
+    fn is_short(&self, open: &[ClaimPart]) -> bool {
         let asks = self.request.as_ref().filter(|_| self.gang);
-        asks.is_some_and(|request| !self.is_whole(request, told))
+        asks.is_some_and(|request| !self.is_whole(request, open))
     }
+}
+
+/// What is kept for one claimant, by one claim or several.
+struct Kept<'a> {
+    claim: &'a Claim,
+    waits: &'a ClusterId,
+    parts: Vec<ClaimPart>,
+    /// What shards hold on hosts; `None`: pools keep it.
+    open: Option<Vec<ClaimPart>>,
 }
 
 /// The capacity that shards hold for claimants, or that pools keep for them.
 pub(crate) fn withheld(facts: &Facts, claims: &Claims) -> Withholdings {
+    let mut kept: Vec<Kept<'_>> = Vec::new();
+    // Claims of one claimant at several clusters are about the same capacity of a pool, and those at one cluster about parts of it.
+    let mut in_pools: BTreeSet<(JobId, &GroupName)> = BTreeSet::new();
+    let mut on_hosts: BTreeMap<(JobId, &ClusterId, &GroupName), usize> = BTreeMap::new();
+    for view in claims.all.values() {
+        let report = view.report.as_ref().filter(|r| r.holds_room());
+        let Some(first) = view.claim.parts.first() else {
+            continue;
+        };
+        let job = view.claim.job;
+        let mut is_first = || in_pools.insert((job, &first.group));
+        if !(report.is_some() || view.keeps_quota() && is_first()) {
+            continue;
+        }
+        let open = report.map(|r| r.open.as_slice());
+        let before = open.and_then(|_| on_hosts.get(&(job, &view.waits, &first.group)));
+        if let (Some(more), Some(before)) = (open, before.and_then(|i| kept.get_mut(*i))) {
+            add(&mut before.parts, &view.claim.parts);
+            before.open.iter_mut().for_each(|open| add(open, more));
+            continue;
+        }
+        if open.is_some() {
+            on_hosts.insert((job, &view.waits, &first.group), kept.len());
+        }
+        kept.push(Kept {
+            claim: &view.claim,
+            waits: &view.waits,
+            parts: view.claim.parts.clone(),
+            open: open.map(<[ClaimPart]>::to_vec),
+        });
+    }
     let mut out = Withholdings {
         capacity: Vec::new(),
         requesting: claims.all.values().map(|view| view.claim.job).collect(),
     };
-    // Claims of one claimant at several clusters are about the same capacity of a pool.
-    let mut in_pools: BTreeSet<(JobId, &GroupName)> = BTreeSet::new();
-    for view in claims.all.values() {
-        let report = view.report.as_ref().filter(|r| r.holds_room());
-        let group = view.claim.parts.first().map(|p| (view.claim.job, &p.group));
-        let mut is_first = || group.is_some_and(|group| in_pools.insert(group));
-        let is_held = report.is_some() || view.keeps_quota() && is_first();
-        let Some(claimant) = is_held.then(|| claimant(facts, view)).flatten() else {
+    for Kept {
+        claim,
+        waits,
+        parts,
+        open,
+    } in kept
+    {
+        let Some(claimant) = claimant(facts, claim.job, waits, &parts) else {
             continue;
         };
-        let units = claimant.units(view, report);
+        let units = claimant.units(&parts, open.as_deref());
         if let Some(request) = claimant.request {
             out.capacity.push(Withheld {
                 request,
-                cluster: view.waits.clone(),
+                cluster: waits.clone(),
                 units,
             });
         }
     }
     out
+}
+
+/// Adds counts, by group and generation.
+fn add(sum: &mut Vec<ClaimPart>, parts: &[ClaimPart]) {
+    for part in parts {
+        let same = |p: &&mut ClaimPart| (&p.group, p.generation) == (&part.group, part.generation);
+        match sum.iter_mut().find(same) {
+            Some(of) => of.count = of.count.saturating_add(part.count),
+            None => sum.push(part.clone()),
+        }
+    }
+}
+
+/// For how many instances of a slice parts are.
+fn count_of(parts: &[ClaimPart], key: &SliceKey) -> u64 {
+    let of = |p: &&ClaimPart| (&p.group, p.generation) == (&key.group, key.generation);
+    parts.iter().find(of).map_or(0, |p| p.count)
 }
 
 /// A request for capacity that is over.
@@ -159,12 +215,12 @@ pub(crate) fn expire(
     let ends = |view: &ClaimView| {
         let said = view.report.as_ref();
         let met = view.is_met();
-        let claimant = claimant(facts, view);
+        let claimant = claimant(facts, view.claim.job, &view.waits, &view.claim.parts);
         let unwanted = claimant
             .as_ref()
             .is_none_or(|c| c.slices.iter().all(|s| s.wanting == 0));
         let on_hosts = said.filter(|_| view.claim.quota.is_none());
-        let short = on_hosts.is_some_and(|told| claimant.is_some_and(|c| c.is_short(told)));
+        let short = on_hosts.is_some_and(|told| claimant.is_some_and(|c| c.is_short(&told.open)));
         let wanted_there = facts
             .clusters
             .get(&view.cluster)
@@ -204,8 +260,6 @@ pub(crate) fn expire(
         .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
     let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
     claims.holders.retain(|(job, _), _| starved.contains(job));
-    // What was more than a minute's counts over as many minutes.
-    let counts = |n: u64| Span::minutes(n.div_ceil(rules.a_minute.max(1)).max(1));
-    claims.taken.retain(|(at, n)| now.since(*at) < counts(*n));
+    claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));
     out
 }

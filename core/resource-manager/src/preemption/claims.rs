@@ -9,6 +9,7 @@ use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::Facts;
 use crate::facts::slice::SliceKey;
+use crate::preemption::budget::Budget;
 use crate::preemption::holders::Holders;
 use crate::preemption::preempt::{Made, UNBOUND, remedy};
 use crate::preemption::starved::{Starved, note};
@@ -58,8 +59,10 @@ pub struct Claims {
     pub untold: BTreeSet<ClusterId>,
     /// Those who are granted and find no host, as it was when that was last looked at.
     pub(crate) homeless: Homeless,
-    /// Instances taken lately: when, and how many.
+    /// Instances taken in the last minute: when, and how many.
     pub taken: Vec<(Timestamp, u64)>,
+    /// How many more may be taken.
+    pub(crate) budget: Budget,
 }
 
 impl Claims {
@@ -73,6 +76,7 @@ impl Claims {
             untold: _,
             homeless: _,
             taken,
+            budget: _,
         } = self;
         all.len() + refused.len() + holders.len() + starved.len() + taken.len()
     }
@@ -80,6 +84,19 @@ impl Claims {
     /// The claims at a cluster.
     pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
         self.all.values().filter(move |c| c.cluster == *cluster)
+    }
+
+    /// The groups for which no other may be made now. While a shard has not answered, it is not known what is still lacking. A
+    /// gang, and a pool, get all that they lack by one.
+    pub(crate) fn busy(&self, facts: &Facts) -> BTreeSet<(JobId, &GroupName)> {
+        let is_gang = |job: &JobId| {
+            let spec = facts.jobs.get(job).and_then(|job| job.spec.as_ref());
+            spec.is_none_or(|spec| spec.gang.is_some())
+        };
+        let is_busy = |c: &&ClaimView| c.report.is_none() || c.claim.quota.is_some() || is_gang(&c.claim.job);
+        let claims = self.all.values().filter(is_busy).map(|c| &c.claim);
+        let groups = claims.flat_map(|c| c.parts.iter().map(|p| (c.job, &p.group)));
+        groups.collect()
     }
 
     /// The groups for which one is under way.
@@ -191,6 +208,7 @@ impl Claims {
                 let more = report.taken.saturating_sub(before);
                 if more > 0 {
                     self.taken.push((now, more));
+                    self.budget.spend(more);
                 }
                 known.had_room |= report.holds_room();
                 known.had_room |= known.claim.quota.is_some() && report.taken > 0;

@@ -140,14 +140,14 @@ impl Offer<'_> {
         clusters: &[ClusterId],
     ) -> Option<Found<'r>> {
         let (unit, left) = (sought.request.unit.shape, sought.pressed.left);
-        let own = self.own_count(sought.request);
+        let own = self.own_count(sought.request).min(self.budget);
         let counts = [slice.more.min(own).min(sought.pressed.most), 1];
         let tries = clusters.iter().flat_map(|c| counts.iter().map(move |n| (c, *n)));
         for (cluster, count) in tries.filter(|(_, n)| *n > 0) {
             let before = self.losers.staying();
             let offered = self.offered(sought, cluster, unit.times(count).minus(left));
             let least = offered.enough.filter(|_| count == 1);
-            let most = self.most(least, &offered);
+            let most = self.most(sought.request, least, &offered);
             if offered.enough.is_some_and(|n| n <= most) {
                 let part = Part {
                     cluster: cluster.clone(),
@@ -196,7 +196,7 @@ impl Offer<'_> {
             ..Offered::default()
         };
         let enough = lacking.is_zero() && self.own_count(sought.request) > 0;
-        let may = most <= self.most(Some(most), &all);
+        let may = most <= self.most(sought.request, Some(most), &all);
         sought.large |= enough && !may;
         (enough && may).then_some((slice, 1, parts))
     }
@@ -205,7 +205,7 @@ impl Offer<'_> {
         let lacking = Lacking {
             cluster,
             room,
-            reach: 1,
+            choice: Resources::ZERO,
             below: Some(sought.pressed.pool),
         };
         self.losers.offer(sought.request, lacking)

@@ -18,9 +18,9 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most slices that one claim names.
-const VICTIMS: usize = 512;
+const VICTIMS: usize = 4_096;
 /// Most jobs that are looked at for all claims that are made at once: who may lose something is looked for once a second.
-const LOSERS: usize = 20_000;
+const LOSERS: usize = 100_000;
 
 /// Who may lose something, while claims are made.
 pub(crate) struct Losers<'a> {
@@ -42,8 +42,8 @@ pub(crate) struct Lacking<'a> {
     /// Where somebody is to lose it.
     pub(crate) cluster: &'a ClusterId,
     pub(crate) room: Resources,
-    /// Up to so many times as much is offered, so that the shard has a choice.
-    pub(crate) reach: u64,
+    /// Up to so much more is offered, so that the shard has a choice.
+    pub(crate) choice: Resources,
     /// The pool in which it is lacking, if it is not the cluster: then only those below it can help.
     pub(crate) below: Option<PoolIdx>,
 }
@@ -54,6 +54,8 @@ pub(crate) struct Offered {
     pub(crate) victims: Vec<Victim>,
     /// Instances in all.
     pub(crate) most: u64,
+    /// How many of them make up for what is lacking, where hosts have the right shape.
+    pub(crate) needed: u64,
     /// The fewest that can be stopped: all of a gang where nobody else is offered.
     pub(crate) fewest: u64,
     /// The room of these.
@@ -127,7 +129,7 @@ impl<'a> Losers<'a> {
             above,
             lacking: room,
             lacking_then,
-            wanted: room.times(lacks.reach),
+            wanted: room.plus(lacks.choice),
             ..Tally::default()
         };
         let mut gangs = Vec::new();
@@ -143,6 +145,8 @@ impl<'a> Losers<'a> {
             tally.rank((false, rank));
             for (victim, room) in slices(known.facts, id, cluster) {
                 let n = victim.most.min(self.may_go(&tally, pool, room));
+                // What is offered to one is offered to nothing else.
+                let n = n.min(enough(tally.wanted.minus(tally.reached), room));
                 let victim = Victim { most: n, ..victim };
                 tally.needed += enough(tally.short(), room).min(n);
                 tally.fewest = tally.fewest.or((n > 0).then_some(1));
@@ -165,6 +169,7 @@ impl<'a> Losers<'a> {
                 self.take(&mut tally, pool, victims, room);
             }
         }
+        tally.out.needed = tally.needed;
         tally.out.fewest = tally.fewest.unwrap_or_default();
         let enough = tally.short().is_zero();
         tally.out.enough = enough.then_some(tally.needed);

@@ -18,8 +18,6 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
 use std::collections::BTreeMap;
 
-/// Most instances of a group for which one claim asks room; for a gang it is all of it.
-pub(crate) const COUNT: u64 = 64;
 /// Most groups that are looked at at once.
 pub(crate) const LOOKS: usize = 64;
 /// The generation of what is bound nowhere: it has one when it is bound.
@@ -63,14 +61,15 @@ pub(crate) fn remedy(
     }
     let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     let under_way: u64 = unanswered.map(|c| c.claim.most).sum();
-    let taken: u64 = known.requests.taken.iter().map(|(_, n)| *n).sum();
+    let of_minute = known.requests.budget;
     let mut offer = Offer {
         known,
         first,
         rooms: known.admission.rooms.clone(),
         router: Router::of(known.facts, known.ledger, &known.admission.candidates),
         losers: Losers::new(known, first),
-        budget: rules.a_minute.saturating_sub(taken.saturating_add(under_way)),
+        budget: of_minute.left().saturating_sub(under_way),
+        burst: of_minute.burst(),
         rules,
         made: BTreeMap::new(),
     };
@@ -125,7 +124,10 @@ pub(crate) struct Offer<'a> {
     pub(crate) rooms: Rooms,
     pub(crate) router: Router<'a>,
     pub(crate) losers: Losers<'a>,
+    /// How many more instances may be taken.
     pub(crate) budget: u64,
+    /// Most that may be taken at once.
+    pub(crate) burst: u64,
     pub(crate) rules: &'a Preemption,
     pub(crate) made: BTreeMap<ClusterId, usize>,
 }
@@ -189,7 +191,6 @@ impl Offer<'_> {
 
     /// A claim for one group, at the first of its clusters where somebody may lose something for it.
     fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
-        let reach = self.reach(request);
         let mut out = Claimed::NobodyLoses;
         for slice in &self.places(request) {
             if !self.may_claim_at(&slice.cluster) {
@@ -200,11 +201,15 @@ impl Offer<'_> {
                 continue;
             }
             let there = self.rooms.cluster(&slice.cluster, Side::Ordinary, request.unit);
-            let count = slice.more.min(self.own_count(request));
+            let wanted = slice.more.min(self.own_count(request));
+            let count = wanted.min(self.budget);
             let lacking = request.unit.shape.times(count).minus(there);
             if count == 0 || self.fits_there(request, &slice.cluster) {
                 out = Claimed::NotNow;
                 continue;
+            }
+            if !self.is_worth_it(wanted) {
+                return self.save_up();
             }
             let before = self.losers.staying();
             let offered = self.losers.offer(
@@ -212,7 +217,7 @@ impl Offer<'_> {
                 Lacking {
                     cluster: &slice.cluster,
                     room: lacking,
-                    reach,
+                    choice: self.choice(request, count),
                     below: None,
                 },
             );
@@ -222,7 +227,7 @@ impl Offer<'_> {
             } else {
                 offered.enough
             };
-            let most = self.most(least, &offered);
+            let most = self.most(request, least, &offered);
             if least.is_none_or(|n| n > most) {
                 self.losers.restore(before);
                 if least.is_some() {
@@ -262,26 +267,45 @@ impl Offer<'_> {
     /// Whether one more claim may be made at a cluster now.
     pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
         let made = self.made.get(cluster).copied().unwrap_or_default();
-        let claims = self.known.requests.at(cluster).count() + made;
-        self.budget > 0 && self.losers.may_look() && claims < self.rules.claims
+        let open = self.known.requests.at(cluster).count() + made;
+        let unanswered = self.known.requests.at(cluster).filter(|c| c.report.is_none());
+        let unanswered = unanswered.count() + made;
+        let may_claim = open < self.rules.open && unanswered < self.rules.unanswered;
+        self.budget > 0 && self.losers.may_look() && may_claim
     }
 
-    /// How much more than is lacking is offered: the more, the more often it was in vain.
-    pub(crate) fn reach(&self, request: &Request) -> u64 {
+    /// How often capacity for a group was made in vain, as a factor: the more, the more is offered.
+    fn in_vain(&self, request: &Request) -> u64 {
         let key = (request.job, request.group.clone());
-        let tries = self.known.requests.refused.get(&key);
-        8u64.saturating_mul(8u64.saturating_pow(tries.map_or(0, |(_, n)| *n)))
+        let tries = self.known.requests.refused.get(&key).map_or(0, |(_, n)| *n);
+        8u64.saturating_pow(tries)
     }
 
-    /// Most instances that may be taken of an offer of which `least` are needed. Who needs more than a minute's takes them when
-    /// nothing of this minute's is used, with as many again for want of hosts of the right shape; they count over as many minutes.
-    pub(crate) fn most(&self, least: Option<u64>, offered: &Offered) -> u64 {
-        let large = least.filter(|n| *n > self.budget && self.budget == self.rules.a_minute);
-        let most = large.map_or(self.budget, |n| n.saturating_mul(2));
-        offered.most.min(most)
+    /// How much more than is lacking for so many units is offered, so that the shard has a choice.
+    pub(crate) fn choice(&self, request: &Request, count: u64) -> Resources {
+        let more = count.saturating_mul(7).min((count / 4).max(64));
+        let more = more.saturating_mul(self.in_vain(request));
+        request.unit.shape.times(more)
     }
 
-    /// Whoever needs more than is left of this minute's waits for the next one, and those behind him leave it to him.
+    /// Whether so many units are worth a request now. Where the budget is less, and far from full, a larger request is made later: a
+    /// few large ones are less work than many small ones.
+    pub(crate) const fn is_worth_it(&self, count: u64) -> bool {
+        count <= self.budget || self.budget >= self.burst.div_ceil(2)
+    }
+
+    /// Most instances that may be taken of an offer of which `least` are needed. The budget is kept free of them until the shard
+    /// answers: so it is not all that it could use, but twice what is needed where every host has the right shape. What needs more
+    /// than a burst takes it when the budget is full. Then nothing else is taken until that is made up for.
+    pub(crate) fn most(&self, request: &Request, least: Option<u64>, offered: &Offered) -> u64 {
+        let large = least.filter(|n| *n > self.budget && self.budget == self.burst);
+        let left = large.map_or(self.budget, |n| n.saturating_mul(2));
+        let needed = offered.needed.max(least.unwrap_or_default());
+        let with_choice = needed.saturating_mul(2).saturating_mul(self.in_vain(request));
+        offered.most.min(left).min(with_choice)
+    }
+
+    /// What needs more than there is waits until the budget is full, and what is behind it takes nothing meanwhile.
     pub(crate) const fn save_up(&mut self) -> Claimed {
         self.budget = 0;
         Claimed::NotNow
@@ -326,7 +350,7 @@ impl Offer<'_> {
             .rooms
             .count_by_bounds(request.pool, request.terms, request.unit);
         let own = request.unit.shape.count_in(left).min(bounds);
-        own.min(request.room).min(COUNT)
+        own.min(request.room)
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn starved<'a>(known: Known<'a>, rules: &Preemption, now: Timestamp) 
     let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
     let claims = known.requests;
     let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
-    let mut busy = claims.groups();
+    let mut busy = claims.busy(known.facts);
     busy.extend(refused.map(|((job, group), _)| (*job, group)));
     first(known, LOOKS, |line, turn| {
         let is_long = long(line.starved) || line.starved.is_some() && long(claims.starved.since(turn.job));

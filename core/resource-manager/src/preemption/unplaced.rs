@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::facts::job::JobView;
 use crate::preemption::Known;
 use crate::preemption::losers::Lacking;
-use crate::preemption::preempt::{COUNT, Claimed, Draft, LOOKS, Made, Offer};
+use crate::preemption::preempt::{Claimed, Draft, LOOKS, Made, Offer};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{GroupName, JobId, ReasonCode, Timestamp};
@@ -227,12 +227,15 @@ impl Offer<'_> {
         if !self.may_claim_at(&slice.cluster) || !self.takes(&slice.cluster) {
             return Claimed::NotNow;
         }
-        let count = own.min(COUNT);
+        if !self.is_worth_it(own) {
+            return self.save_up();
+        }
+        let count = own.min(self.budget);
         let before = self.losers.staying();
         let lacking = Lacking {
             cluster: &slice.cluster,
             room: request.unit.shape.times(count),
-            reach: self.reach(request),
+            choice: self.choice(request, count),
             below: None,
         };
         let offered = self.losers.offer(request, lacking);
@@ -243,7 +246,7 @@ impl Offer<'_> {
         let draft = Draft {
             cluster: slice.cluster.clone(),
             count,
-            most: self.most(Some(offered.fewest), &offered),
+            most: self.most(request, Some(offered.fewest), &offered),
             victims: offered.victims,
             quota: None,
         };

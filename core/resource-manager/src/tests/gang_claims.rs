@@ -128,37 +128,39 @@ fn an_answer_that_does_not_cover_the_gang_is_of_no_use() {
 }
 
 #[test]
-fn a_gang_of_more_than_a_minutes_limit_takes_them_at_once_and_they_count_over_as_many_minutes() {
+fn a_gang_of_more_than_a_burst_is_taken_for_at_once_and_nothing_else_until_that_is_made_up_for() {
     let mut case = pools(2_400);
     let x = case.job(1, batch(2_400).pool("/x"));
     case.run_for(Span::seconds(5));
     let large = case.job(2, gang(700, 1).pool("/y"));
     case.run_for(Span::seconds(45));
     assert_eq!((active(&case, [x, large]), taken(&case)), ([1_699, 701], 701));
+    // 600 a minute, of which 100 were there: the others are 60 s.
     let small = case.job(3, batch(10).pool("/z"));
-    case.run_for(Span::seconds(80));
+    case.run_for(Span::seconds(40));
     assert_eq!((active(&case, [small]), taken(&case)), ([0], 701));
-    case.run_for(Span::minutes(1));
+    case.run_for(Span::seconds(30));
     assert_eq!((active(&case, [small]), taken(&case)), ([10], 711));
 }
 
 #[test]
-fn a_gang_of_more_than_a_minutes_limit_waits_until_nothing_of_it_is_used() {
+fn a_gang_of_more_than_a_burst_waits_until_the_budget_is_full() {
     let mut case = pools(2_400);
     let x = case.job(1, batch(2_400).pool("/x"));
     case.run_for(Span::seconds(5));
-    let small = case.job(2, batch(10).pool("/z"));
-    case.run_for(Span::seconds(40));
-    assert_eq!((active(&case, [x, small]), taken(&case)), ([2_390, 10], 10));
+    let small = case.job(2, batch(100).pool("/z"));
     let large = case.job(3, gang(700, 1).pool("/y"));
-    case.run_for(Span::seconds(45));
-    assert_eq!((active(&case, [large]), taken(&case)), ([0], 10));
-    case.run_for(Span::seconds(30));
-    assert_eq!((active(&case, [large]), taken(&case)), ([701], 711));
+    case.run_for(Span::seconds(36));
+    assert_eq!(
+        (active(&case, [x, small, large]), taken(&case)),
+        ([2_300, 100, 0], 100)
+    );
+    case.run_for(Span::seconds(12));
+    assert_eq!((active(&case, [large]), taken(&case)), ([701], 801));
 }
 
 #[test]
-fn those_behind_a_gang_of_more_than_a_minutes_limit_leave_it_a_minute() {
+fn those_behind_a_gang_of_more_than_a_burst_leave_it_the_budget() {
     let mut case = pools(2_400);
     let x = case.job(1, batch(2_400).pool("/x"));
     case.run_for(Span::seconds(5));
@@ -245,7 +247,7 @@ fn a_gang_goes_where_single_ones_do_not_suffice() {
 }
 
 #[test]
-fn a_gang_that_is_larger_than_what_may_be_taken_in_a_minute_goes_when_nothing_of_it_is_used() {
+fn a_gang_that_is_larger_than_what_may_be_taken_in_a_minute_goes_when_the_budget_is_full() {
     let mut case = pools(1_000);
     let x = case.job(1, gang(700, 1).pool("/x"));
     case.run_for(Span::seconds(5));

@@ -145,6 +145,37 @@ fn a_grant_that_counts_what_was_taken_brings_it_back() {
     assert_eq!(w.slice(1).unwrap().active, 4);
 }
 
+/// As the resource manager repeats one that was answered.
+fn repeated(claim: Claim) -> Claim {
+    Claim {
+        most: 0,
+        victims: Vec::new(),
+        ..claim
+    }
+}
+
+#[test]
+fn a_claim_that_is_repeated_without_victims_keeps_its_room_and_takes_nobody() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    assert_eq!((w.kills().len(), open(&w)), (2, 1));
+    for _ in 0..3 {
+        w.run(seconds(40));
+        claims(&mut w, &[repeated(claim(1))]);
+        assert_eq!((w.kills().len(), open(&w)), (2, 1), "its lease began again");
+    }
+    order(&mut w, "large", 1);
+    w.run(seconds(3));
+    assert!(runs(&w, "large"));
+}
+
+#[test]
+fn a_claim_that_is_first_heard_without_victims_takes_nobody() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[repeated(claim(1))]);
+    assert_eq!((w.kills().len(), open(&w), told(&w)[0].taken), (0, 0, 0));
+}
+
 #[test]
 fn held_room_is_for_nobody_else_until_it_is_let_go() {
     let mut w = full(JobBuilder::batch("b", 4));
