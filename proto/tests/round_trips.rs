@@ -424,7 +424,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        proptest::array::uniform12(any_of::whole()),
+        proptest::array::uniform13(any_of::whole()),
         waiting,
         (any_of::whole(), any::<u32>(), any_of::stamp()),
         proptest::array::uniform3(of(any_of::at())),
@@ -445,6 +445,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             updated,
             update_failures,
             restarting,
+            granted,
         ] = numbers;
         let (outdated, max_unavailable, part_number) = part;
         SliceReport {
@@ -453,6 +454,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             generation,
             head_version,
             grant_number,
+            granted,
             held,
             released: released.clone(),
             active,

@@ -281,6 +281,8 @@ pub struct SliceReport {
     pub head_version: Version,
     /// The newest grant that it obeyed.
     pub grant_number: u64,
+    /// How many may be active by the grant in force, as far as one may begin now, whoever gave it.
+    pub granted: u64,
     /// Numbers held: assigned here at this generation and not released.
     pub held: RangeSet,
     /// Numbers released for good, durable.

@@ -112,6 +112,7 @@ impl Facts {
             out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
             out.active = report.active;
             out.preempting = report.preempting;
+            out.granted = report.granted;
         }
         out
     }
@@ -125,7 +126,8 @@ impl Facts {
         let settled = self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
         match line {
             Some(line) if !line.is_new() => line.allocated(count.active),
-            _ if settled => count.active,
+            // An older leader's grant goes on: what ends is followed by others.
+            _ if settled => count.active.max(count.granted.min(count.unended())),
             _ => {
                 let most = job.spec.as_ref().and_then(|s| s.group(&key.group));
                 count

@@ -297,6 +297,7 @@ impl Group {
             generation: g,
             head_version: self.wish.as_ref().map(|w| w.head_version).unwrap_or_default(),
             grant_number: self.row.grants.get(&g).map_or(0, |grant| grant.number),
+            granted: self.allowed(g, now),
             released: self.row.released.get(&g).cloned().unwrap_or_default(),
             active: tally.active,
             returnable: if wanted {

@@ -199,6 +199,7 @@ impl Group {
             part_number: self.part_number,
             preempted: self.row.preempted.get(&generation).copied().unwrap_or_default(),
             preempting: 0,
+            granted: 0,
             first_begun: None,
             last_begun: None,
             last_ended: None,

@@ -145,6 +145,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("generation", COUNTER),
     ("gpus", AMOUNT),
     ("grant_number", STAMP),
+    ("granted", WHOLE),
     ("have", HASH),
     ("head_version", WHOLE),
     ("held", CODE),

@@ -462,6 +462,10 @@ impl Slice {
             part_number: self.part.1,
             preempted: self.preempted,
             preempting: 0,
+            granted: self
+                .grant
+                .1
+                .saturating_sub(self.preempted.saturating_sub(self.counted)),
             first_begun: None,
             last_begun: None,
             last_ended: None,

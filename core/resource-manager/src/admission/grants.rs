@@ -78,12 +78,14 @@ fn targets(
             .filter(|g| !g.is_new())
             .map(|g| g.granted())
     };
-    // The first grant of this leader takes over what is active.
+    // The first grant of this leader takes over what is active, and what an older leader's grant still allows: by it more may have
+    // begun meanwhile.
     let now: Vec<u64> = lines
         .iter()
         .map(|l| {
             let stays = l.count.active.saturating_sub(l.count.preempting);
-            let base = granted(l).unwrap_or(stays).saturating_add(more(&l.key));
+            let taken_over = stays.max(l.count.granted.min(l.count.unended()));
+            let base = granted(l).unwrap_or(taken_over).saturating_add(more(&l.key));
             base.min(l.count.unended().max(l.count.active))
         })
         .collect();

@@ -49,6 +49,8 @@ pub struct SliceCount {
     pub active: u64,
     /// Of these, reported as being stopped by preemption.
     pub preempting: u64,
+    /// Reported as allowed to be active by the grant in force, whichever leader gave it.
+    pub granted: u64,
     /// Whether its shard has said anything of it.
     pub reported: bool,
 }

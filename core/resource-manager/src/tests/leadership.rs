@@ -869,3 +869,30 @@ fn a_leader_whose_storage_had_no_room_only_steps_down_if_its_epoch_was_taken_mea
     let why = case.stepped_down.unwrap();
     assert!(why.contains("was taken by another"), "{why}");
 }
+
+/// What all slices of a cluster may have active by the grants in force there.
+fn allowed(case: &Case, cluster: &str) -> u64 {
+    let shard = &case.shards[&ClusterId::new(cluster)];
+    shard.slices.values().map(|slice| slice.allowed()).sum()
+}
+
+#[test]
+fn a_new_leader_takes_over_what_the_one_before_has_granted() {
+    let mut case = Case::with(&[("a", 10)]);
+    let first = case.job(1, batch(40));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(first), 10);
+    // One has ended, and the next one still looks for a host: the old grant lets it begin at any moment.
+    case.shard("a").unplaceable = Some(ReasonCode::HostResources);
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    let second = case.job(2, batch(5).priority(9));
+    case.run_for(Span::seconds(2));
+    assert_eq!((case.total_active(first), allowed(&case, "a")), (9, 10));
+    case.fail_over();
+    assert_eq!(allowed(&case, "a"), 10, "nothing is granted twice");
+    case.shard("a").unplaceable = None;
+    case.at("a", |s, now| s.work(now));
+    case.run_for(Span::seconds(2));
+    let active = (case.total_active(first), case.total_active(second));
+    assert_eq!((active, allowed(&case, "a")), ((10, 0), 10), "nothing is taken back");
+}

@@ -560,11 +560,8 @@ impl ModelShard {
             .minus(&slice.released)
             .minus(&slice.active)
             .minus(&slice.ended());
-        let allowed = if slice.grant_epoch == self.obeyed {
-            slice.allowed()
-        } else {
-            0
-        };
+        // Whichever leader gave the grant.
+        let allowed = slice.allowed();
         let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
         let allowed = allowed.min(hosts);
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
@@ -647,6 +644,7 @@ impl ModelShard {
             part_number,
             preempted: slice.preempted,
             preempting: slice.dying.intersect(&slice.active).count(),
+            granted: slice.allowed(),
             added: slice.added,
             first_begun: slice.first_begun,
             last_begun: slice.last_begun,

@@ -67,6 +67,7 @@ impl Slice {
             part_number: self.part_number,
             preempted: 0,
             preempting: 0,
+            granted: self.active,
             first_begun: None,
             last_begun: None,
             last_ended: None,
