@@ -37,3 +37,4 @@ mod tombstones;
 mod unplaced;
 mod unread;
 mod usable_capacity;
+mod victims;

@@ -1,6 +1,7 @@
 //! Preemption and gangs: room is made for all of one, or nobody is taken; and all of one is taken, or nothing of it.
 
 use crate::tests::case::{Case, batch, service};
+use echelon_core_model::claim::Claim;
 use echelon_core_model::{ClusterId, JobId, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -289,4 +290,23 @@ fn a_gang_goes_to_no_cluster_where_too_few_may_lose_something() {
         (active(&case, [own, x, rest, y]), taken(&case)),
         ([3, 5, 4, 0], 0)
     );
+}
+
+#[test]
+fn a_gang_that_lacks_two_kinds_gets_as_many_victims_as_the_scarcer_one_needs() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    // All cores and all memory are in use. Two cores and half of the memory are the gang's.
+    let x = case.job(1, batch(10).pool("/x").shape(shape(1, 10_000)));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case, [x]), [10]);
+    case.job(2, batch(2).gang().pool("/y").shape(shape(1, 25_000)));
+    case.run_for(Span::seconds(25));
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.run_for(Span::seconds(8));
+    let claims: Vec<&Claim> = case.rm.picture().preemption.all.values().map(|c| &c.claim).collect();
+    let victims = claims[0].victims.iter().map(|v| v.most).sum::<u64>();
+    assert_eq!((claims.len(), claims[0].most, victims), (1, 5, 5));
 }

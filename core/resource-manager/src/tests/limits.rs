@@ -2,7 +2,8 @@
 //! more than theirs, wherever they run.
 
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use echelon_core_model::claim::Claim;
+use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::shape;
 
 /// Two clusters of ten cores, and a pool of at most so many with two below it.
@@ -158,4 +159,25 @@ fn a_storm_below_a_limit_keeps_the_pace_of_claims() {
         before = taken(&case);
     }
     assert_eq!((active(&case, [x, y]), taken(&case)), ([2_000, 2_000], 2_000));
+}
+
+#[test]
+fn who_lacks_two_kinds_below_a_limit_gets_as_many_victims_as_the_scarcer_one_needs() {
+    let mut case = under_a_limit(6);
+    case.change_pool("/t", |p| p.limit.memory = 60_000);
+    case.run_for(Span::seconds(6));
+    let jobs = [1, 2, 3, 4, 5, 6].map(|n| {
+        let of_x = batch(1).pool("/t/x").only(&["a"]);
+        case.job(n, of_x.shape(shape(1, 10_000)))
+    });
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case, jobs), [1; 6]);
+    // One core, and half of the memory.
+    case.job(7, batch(1).pool("/t/y").only(&["b"]).shape(shape(1, 30_000)));
+    case.run_for(Span::seconds(25));
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.run_for(Span::seconds(8));
+    let claims: Vec<&Claim> = case.rm.picture().preemption.all.values().map(|c| &c.claim).collect();
+    let victims = claims[0].victims.iter().map(|v| v.most).sum::<u64>();
+    assert_eq!((claims.len(), claims[0].most, victims), (1, 3, 3));
 }
