@@ -1,10 +1,12 @@
 //! From a wish to its end: create, scale, finish, stop, delete, and what a newer wish does to an older one.
 
+use crate::event::Event;
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::ReportPart;
 use echelon_core_model::job::{Desired, JobState};
-use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ReasonCode, RunState, Span, Version};
+use echelon_core_model::store::{Answer, Op, Query};
+use echelon_core_model::{ClusterId, ReasonCode, RunState, Span, Version};
 
 #[test]
 fn a_job_is_assigned_stored_ordered_and_ended() {
@@ -265,24 +267,146 @@ fn a_newer_wish_supersedes_at_any_point() {
     let job = case.job(1, service(6).spread());
     case.shard("a").stubborn = true;
     case.scale(job, 2);
+    assert!(
+        case.ranges(job).contains("1-2@a.1>nowhere"),
+        "{}",
+        case.ranges(job)
+    );
     case.scale(job, 6);
     assert_eq!(
-        case.total_active(job),
-        6,
+        case.ranges(job),
+        "0-2@a.1 3@b.1 4-5@b.2",
         "the mark is withdrawn before it took anything at a"
     );
+    assert_eq!(case.total_active(job), 6);
     case.scale(job, 1);
     case.want(job, Desired::Stopped);
     case.want(job, Desired::Running);
+    case.run_for(Span::seconds(1));
+    assert_eq!(case.state(job), Some(JobState::Running), "while the stop goes on");
     case.shard("a").stubborn = false;
     case.at("a", |s, now| s.work(now));
     case.run_for(Span::seconds(2));
+    assert_eq!(case.active(job), [("a", 1)]);
     case.want(job, Desired::Deleted);
     case.run_for(Span::seconds(5));
     assert_eq!(
         (case.head(job), case.assignment(job), case.total_active(job)),
         (None, None, 0)
     );
+}
+
+/// Does all that storage was asked for but for reads of specs, which stay on their way.
+fn answer_all_but_specs(case: &mut Case) {
+    for _ in 0..8 {
+        let asked = case.stalled.replace(Vec::new()).unwrap_or_default();
+        for (id, op) in asked {
+            if matches!(op, Op::Read(Query::Spec(..), _)) {
+                case.stalled.as_mut().unwrap().push((id, op));
+            } else {
+                case.remember(&op);
+                let result = case.store.perform(op);
+                case.events.push_back(Event::Storage(id, result));
+            }
+        }
+        case.settle();
+    }
+}
+
+/// Lets time pass while no spec is read.
+fn run_without_specs(case: &mut Case, span: Span) {
+    let end = case.now.plus(span);
+    case.stalled.get_or_insert_default();
+    while case.now < end {
+        answer_all_but_specs(case);
+        case.run_for(Span::millis(50));
+    }
+}
+
+/// Specs are read again, those first that were asked for meanwhile.
+fn read_specs(case: &mut Case) {
+    for (id, op) in case.stalled.take().unwrap() {
+        case.remember(&op);
+        let result = case.store.perform(op);
+        case.events.push_back(Event::Storage(id, result));
+    }
+    case.settle();
+}
+
+#[test]
+fn a_stop_is_obeyed_at_once_while_the_spec_of_an_older_wish_is_being_read() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, service(4));
+    case.stalled = Some(Vec::new());
+    case.respec_silently(job, |s| s.groups[0].instances = 6);
+    run_without_specs(&mut case, Span::millis(400));
+    case.change_head(job, |h| h.goal.desired = Desired::Stopped);
+    case.events.push_back(Event::Hint(job));
+    run_without_specs(&mut case, Span::millis(400));
+    assert_eq!(case.total_active(job), 0);
+}
+
+#[test]
+fn a_batch_job_does_not_end_while_the_spec_of_a_newer_wish_is_being_read() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.rm.config.progress_every = Span::seconds(2);
+    let job = case.job(1, batch(2));
+    case.run_for(Span::seconds(5));
+    // A row was written just now: that of the end follows two seconds later.
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
+    case.stalled = Some(Vec::new());
+    case.respec_silently(job, |s| s.groups[0].instances = 4);
+    run_without_specs(&mut case, Span::seconds(4));
+    assert_eq!(case.state(job), Some(JobState::Running));
+    read_specs(&mut case);
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(job), 2);
+}
+
+#[test]
+fn a_stopped_job_does_not_end_while_the_spec_of_a_newer_wish_to_run_is_being_read() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.rm.config.progress_every = Span::seconds(2);
+    let job = case.job(1, service(2));
+    case.run_for(Span::seconds(5));
+    // The row that says that it stops was written just now: that of the end follows two seconds later.
+    case.want(job, Desired::Stopped);
+    assert_eq!(
+        (case.total_active(job), case.state(job)),
+        (0, Some(JobState::Stopping))
+    );
+    case.stalled = Some(Vec::new());
+    case.respec_silently(job, |s| s.groups[0].instances = 3);
+    case.change_head(job, |h| h.goal.desired = Desired::Running);
+    run_without_specs(&mut case, Span::seconds(4));
+    assert_eq!(case.state(job), Some(JobState::Stopping));
+    read_specs(&mut case);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.state(job), Some(JobState::Running));
+}
+
+#[test]
+fn a_batch_job_is_not_done_while_something_of_it_lives() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(2));
+    // All of it has succeeded, and an older run of one instance is still being stopped.
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.at("a", |s, now| {
+        let mut told = s.finish(2, RunState::Succeeded, now);
+        for report in &mut told {
+            if let ReportPart::Slices(slices) = &mut report.part {
+                slices.iter_mut().for_each(|slice| slice.live = 1);
+            }
+        }
+        told
+    });
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.state(job), Some(JobState::Running));
+    case.arrive();
+    case.at("a", |s, now| s.full(now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.state(job), Some(JobState::Succeeded));
 }
 
 #[test]

@@ -894,5 +894,9 @@ fn a_new_leader_takes_over_what_the_one_before_has_granted() {
     case.at("a", |s, now| s.work(now));
     case.run_for(Span::seconds(2));
     let active = (case.total_active(first), case.total_active(second));
-    assert_eq!((active, allowed(&case, "a")), ((10, 0), 10), "nothing is taken back");
+    assert_eq!(
+        (active, allowed(&case, "a")),
+        ((10, 0), 10),
+        "nothing is taken back"
+    );
 }

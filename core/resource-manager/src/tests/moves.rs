@@ -3,9 +3,10 @@
 use crate::event::Event;
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::job::Desired;
+use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{OpId, OpResult};
-use echelon_core_model::{ReasonCode, RunState, Span};
+use echelon_core_model::{ClusterId, ReasonCode, RunState, Span};
+use echelon_core_testkit::build::main_group;
 
 #[test]
 fn what_waits_is_bound_nowhere_and_goes_where_capacity_comes() {
@@ -43,10 +44,7 @@ fn what_a_shard_cannot_place_goes_elsewhere_and_not_back_for_a_rule() {
     assert_eq!(case.active(job), [(other, 2)]);
     case.at(other, |s, now| s.finish(2, RunState::Succeeded, now));
     case.run_for(Span::seconds(1));
-    assert_eq!(
-        case.state(job),
-        Some(echelon_core_model::job::JobState::Succeeded)
-    );
+    assert_eq!(case.state(job), Some(JobState::Succeeded));
 }
 
 #[test]
@@ -125,7 +123,29 @@ fn the_goal_wins_over_a_move() {
     case.at("b", |s, now| s.work(now));
     case.run_for(Span::seconds(5));
     assert_eq!(case.total_active(job), 0);
-    assert_eq!(case.state(job), Some(echelon_core_model::job::JobState::Stopped));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
+}
+
+#[test]
+fn what_a_move_releases_after_its_job_was_stopped_goes_nowhere() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    case.shard("b").stubborn = true;
+    case.wish("b", Wish::Draining);
+    case.run_for(Span::seconds(2));
+    assert!(case.ranges(job).contains("3@b.1>a"), "{}", case.ranges(job));
+    // The order to stop is still on its way when the shard releases what was to move.
+    case.held = Some((ClusterId::new("b"), Vec::new()));
+    case.want(job, Desired::Stopped);
+    case.shard("b").stubborn = false;
+    case.at("b", |s, now| s.work(now));
+    case.run_for(Span::seconds(1));
+    assert!(!case.ranges(job).contains("@a.2"), "{}", case.ranges(job));
+    assert_eq!(case.assignment(job).unwrap().assigned(&main_group()).count(), 3);
+    case.arrive();
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
+    assert_eq!(case.total_active(job), 0);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Which instances a preemption request may name: only preemptible ones, only what all pools up to the claimant's have beyond their
 //! entitlement, and each instance for one request.
 
-use crate::tests::case::{Case, batch};
 use crate::event::Event;
+use crate::tests::case::{Case, batch};
 use echelon_core_model::{ClusterId, JobId, Resources, Span};
 use echelon_core_testkit::build::shape;
 
