@@ -161,9 +161,6 @@ impl Measures {
             }
             changed
         });
-        if let Some(cycle) = driver.last_cycle() {
-            self.count(driver.picture(), cycle, now);
-        }
         if now < self.next_look {
             return;
         }
@@ -202,6 +199,13 @@ impl Measures {
         ] {
             let counter = self.sum_errors.with_label_values(&[found_by]);
             counter.inc_by(now.saturating_sub(before));
+        }
+    }
+
+    /// Looks at what the last step has decided, after every step.
+    pub(crate) fn look_at_cycle(&mut self, driver: &ResourceManager, now: Timestamp) {
+        if let Some(cycle) = driver.last_cycle() {
+            self.count(driver.picture(), cycle, now);
         }
     }
 

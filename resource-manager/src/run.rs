@@ -195,6 +195,7 @@ impl Loop {
         let mut effects = Vec::new();
         for event in events {
             self.driver.step(event, now, &mut effects);
+            self.measures.look_at_cycle(&self.driver, now);
         }
         if self.perform_all(effects, office) {
             tracing::warn!("cannot tell whether this process still leads; it stops acting");

@@ -24,7 +24,9 @@ pub(crate) fn lines(facts: &Facts, id: JobId, job: &JobView) -> Vec<Line> {
         .map(|(key, ranges)| {
             let count = facts.count(id, &key, &ranges);
             let allocated = facts.allocated(job, id, &key, &ranges);
-            let granted = job.grants.get(&key).map_or(0, |g| g.granted());
+            let line = job.grants.get(&key).filter(|line| !line.is_new());
+            let taken_over = count.granted.min(count.unended());
+            let granted = line.map_or(taken_over, |line| line.granted());
             let stays = granted.max(count.active.saturating_sub(count.preempting));
             Line {
                 leaving: allocated.saturating_sub(stays).min(count.preempting),

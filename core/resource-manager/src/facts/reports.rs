@@ -145,7 +145,8 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
                 view.fulls += 1;
                 view.missed = false;
                 // Every request is answered in order: the second full report of a stream was taken after this leader's first
-                // order, so the shard has obeyed its epoch and raises nothing by an older leader's grants.
+                // order, so the shard has obeyed its epoch and takes no more grants of an older one. What an
+                // older one has granted goes on.
                 if view.fulls == 1 {
                     out.ask = !view.settled;
                 } else {

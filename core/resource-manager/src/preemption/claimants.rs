@@ -234,7 +234,7 @@ pub(crate) fn expire(
         .filter_map(|(id, v)| Some((*id, ends(v)?)))
         .collect();
     for (id, in_vain) in over {
-        let Some(view) = claims.all.remove(&id) else {
+        let Some(view) = claims.remove(id) else {
             continue;
         };
         let job = view.claim.job;

@@ -15,9 +15,9 @@ use crate::preemption::preempt::{Made, UNBOUND, remedy};
 use crate::preemption::starved::{Starved, note};
 use crate::preemption::unplaced::Homeless;
 use crate::preemption::{Known, PreemptionReport};
+use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
-use echelon_core_model::directive::RETURNABLE;
-use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Span, Timestamp};
 use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -193,7 +193,19 @@ impl Claims {
 
     /// A stream to a cluster's shard has opened: what it holds it will say.
     pub fn forget(&mut self, cluster: &ClusterId) {
-        self.all.retain(|_, c| c.cluster != *cluster);
+        let of_cluster: Vec<ClaimId> = self.at(cluster).map(|c| c.claim.id).collect();
+        for id in of_cluster {
+            self.remove(id);
+        }
+    }
+
+    /// Lets go of a claim. One that was sent and not answered may have been obeyed all the same.
+    pub(crate) fn remove(&mut self, id: ClaimId) -> Option<ClaimView> {
+        let view = self.all.remove(&id)?;
+        if view.report.is_none() && view.awaits.is_empty() {
+            self.budget.spend(view.claim.most);
+        }
+        Some(view)
     }
 
     /// Takes in what a shard says of all its claims. One that nobody here knows is adopted when it comes with a full report.
@@ -378,26 +390,23 @@ fn bind_claimant(facts: &mut Facts, made: &Made) -> BoundClaimant {
     BoundClaimant { parts, fresh }
 }
 
-/// Whether the shard of a claimant has reported what was bound for it, and can begin it. A pool's capacity is made whoever asks for
-/// it: there it is enough that the binding is stored.
+/// Whether the shard of a claimant has reported all that is bound there, and so what was bound for it. A pool's capacity is made
+/// whoever asks for it: there it is enough that the binding is stored.
 fn is_known(facts: &Facts, view: &ClaimView, part: &ClaimPart) -> bool {
+    let Some(job) = facts.jobs.get(&view.claim.job) else {
+        return false;
+    };
+    if view.claim.quota.is_some() {
+        return job.decided == job.durable;
+    }
     let key = SliceKey {
         group: part.group.clone(),
         cluster: view.waits.clone(),
         generation: part.generation,
     };
-    if view.claim.quota.is_some() {
-        let job = facts.jobs.get(&view.claim.job);
-        return job.is_some_and(|job| job.decided == job.durable);
-    }
-    let group = facts.group(view.claim.job, &key.group).map(|(_, group)| group);
-    let has_volume = group.is_some_and(|g| g.volume.is_some());
+    let here = |r: &&AssignedRange| r.cluster == key.cluster && r.generation == key.generation;
+    let ranges = job.decided.ranges(&key.group).iter();
+    let bound: RangeSet = ranges.filter(here).map(|r| r.range).collect();
     let report = facts.report(view.claim.job, &key);
-    report.is_some_and(|r| {
-        let begun = r.active + r.succeeded + r.failed + r.stopped;
-        let startable = r.returnable.count().saturating_add(begun);
-        let is_cut = r.returnable.ranges().len() >= RETURNABLE;
-        // What holds a volume cannot be returned, but can begin.
-        is_cut || startable >= part.count || has_volume && r.held.count() >= part.count
-    })
+    report.is_some_and(|r| bound.minus(&r.held).minus(&r.released).is_empty())
 }

@@ -70,6 +70,10 @@ impl Offer<'_> {
             return Claimed::NotNow;
         }
         let places = self.places(request);
+        let wanted = places.iter().map(|s| s.more).max().unwrap_or_default();
+        if !self.is_worth_it(wanted.min(self.own_count(request)).min(pressed.most)) {
+            return self.save_up();
+        }
         let (has_room, full): (Vec<&SliceRequest>, Vec<&SliceRequest>) = places
             .iter()
             .filter(|s| self.takes(&s.cluster))

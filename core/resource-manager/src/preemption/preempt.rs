@@ -2,11 +2,14 @@
 //! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
 //! Pure: the same facts and decisions give the same claims.
 
+use crate::admission::Withheld;
 use crate::admission::router::Router;
 use crate::config::Preemption;
 use crate::demand::ask::ask;
 use crate::division::Entitled;
 use crate::preemption::Known;
+use crate::preemption::claimants::withheld;
+use crate::preemption::claims::Claims;
 use crate::preemption::holders::{Holders, holders};
 use crate::preemption::losers::{Lacking, Losers, Offered};
 use crate::preemption::starved::starved;
@@ -71,7 +74,8 @@ pub(crate) fn remedy(
         budget: of_minute.left().saturating_sub(under_way),
         burst: of_minute.burst(),
         rules,
-        made: BTreeMap::new(),
+        requests_at: requests_at(known.requests),
+        held: held_capacity(known),
     };
     let mut out = Remedy::default();
     let mut in_vain = Vec::new();
@@ -79,6 +83,10 @@ pub(crate) fn remedy(
         let Some(request) = ask(known.facts, known.admission.candidates.limits(), turn) else {
             continue;
         };
+        let request = offer.without_held(request);
+        if request.room == 0 || request.slices.is_empty() && request.unbound == 0 {
+            continue;
+        }
         match offer.claim_beside_hold(turn, &request, &mut name) {
             Claimed::Made(claims) => out.claims.extend(claims),
             Claimed::NobodyLoses => in_vain.push(Request {
@@ -129,10 +137,81 @@ pub(crate) struct Offer<'a> {
     /// Most that may be taken at once.
     pub(crate) burst: u64,
     pub(crate) rules: &'a Preemption,
-    pub(crate) made: BTreeMap<ClusterId, usize>,
+    /// Claims at each cluster, those that are made now included.
+    pub(crate) requests_at: BTreeMap<ClusterId, RequestCount>,
+    /// What earlier claims of a group hold for instances of it that are not granted yet.
+    pub(crate) held: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>>,
+}
+
+/// How many claims a cluster has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RequestCount {
+    open: usize,
+    unanswered: usize,
+}
+
+fn requests_at(requests: &Claims) -> BTreeMap<ClusterId, RequestCount> {
+    let mut out: BTreeMap<ClusterId, RequestCount> = BTreeMap::new();
+    for view in requests.all.values() {
+        let count = out.entry(view.cluster.clone()).or_default();
+        count.open += 1;
+        count.unanswered += usize::from(view.report.is_none());
+    }
+    out
+}
+
+/// Capacity that is held for instances of a slice.
+pub(crate) struct HeldCapacity {
+    cluster: ClusterId,
+    generation: Generation,
+    count: u64,
+}
+
+/// What is held for groups by claims that were answered.
+fn held_capacity(known: Known<'_>) -> BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> {
+    let mut out: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> = BTreeMap::new();
+    let all = withheld(known.facts, known.requests).capacity.into_iter();
+    for Withheld {
+        request,
+        cluster,
+        units,
+    } in all.filter(|w| w.request.gang.is_empty())
+    {
+        let of_group = out.entry((request.job, request.group)).or_default();
+        of_group.extend(units.into_iter().map(|(generation, count)| HeldCapacity {
+            cluster: cluster.clone(),
+            generation,
+            count,
+        }));
+    }
+    out
 }
 
 impl Offer<'_> {
+    /// What of a request nothing is held for yet.
+    fn without_held(&self, mut request: Request) -> Request {
+        let Some(held) = self.held.get(&(request.job, request.group.clone())) else {
+            return request;
+        };
+        if !request.gang.is_empty() {
+            return request;
+        }
+        for HeldCapacity {
+            cluster,
+            generation,
+            count,
+        } in held
+        {
+            let of = |s: &&mut SliceRequest| s.cluster == *cluster && s.generation == *generation;
+            if let Some(slice) = request.slices.iter_mut().find(of) {
+                slice.more = slice.more.saturating_sub(*count);
+            }
+            request.room = request.room.saturating_sub(*count);
+        }
+        request.slices.retain(|slice| slice.more > 0);
+        request
+    }
+
     /// Where capacity may be made for a request: where something of it is bound, then all clusters that could take the rest.
     pub(crate) fn places(&self, request: &Request) -> Vec<SliceRequest> {
         let mut out = request.slices.clone();
@@ -208,9 +287,6 @@ impl Offer<'_> {
                 out = Claimed::NotNow;
                 continue;
             }
-            if !self.is_worth_it(wanted) {
-                return self.save_up();
-            }
             let before = self.losers.staying();
             let offered = self.losers.offer(
                 request,
@@ -221,19 +297,22 @@ impl Offer<'_> {
                     below: None,
                 },
             );
-            // Room for a part of a gang is of no use.
+            // Capacity for a part of a gang, or of one unit, is of no use.
             let least = if request.gang.is_empty() {
-                Some(offered.fewest).filter(|n| *n > 0)
+                let of_one = offered.needed.div_ceil(count).max(offered.fewest);
+                Some(of_one).filter(|_| offered.fewest > 0)
             } else {
                 offered.enough
             };
-            let most = self.most(request, least, &offered);
-            if least.is_none_or(|n| n > most) {
+            let Some(least) = least else {
                 self.losers.restore(before);
-                if least.is_some() {
-                    return self.save_up();
-                }
                 continue;
+            };
+            let most = self.most(request, Some(least), &offered);
+            let is_part = wanted > count || offered.needed > most;
+            if least > most || is_part && !self.is_worth_it(offered.needed.max(wanted)) {
+                self.losers.restore(before);
+                return self.save_up();
             }
             let promised = request.unit.shape.times(count);
             self.rooms
@@ -266,11 +345,8 @@ impl Offer<'_> {
 
     /// Whether one more claim may be made at a cluster now.
     pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
-        let made = self.made.get(cluster).copied().unwrap_or_default();
-        let open = self.known.requests.at(cluster).count() + made;
-        let unanswered = self.known.requests.at(cluster).filter(|c| c.report.is_none());
-        let unanswered = unanswered.count() + made;
-        let may_claim = open < self.rules.open && unanswered < self.rules.unanswered;
+        let count = self.requests_at.get(cluster).copied().unwrap_or_default();
+        let may_claim = count.open < self.rules.open && count.unanswered < self.rules.unanswered;
         self.budget > 0 && self.losers.may_look() && may_claim
     }
 
@@ -288,8 +364,8 @@ impl Offer<'_> {
         request.unit.shape.times(more)
     }
 
-    /// Whether so many units are worth a request now. Where the budget is less, and far from full, a larger request is made later: a
-    /// few large ones are less work than many small ones.
+    /// Whether a request that needs so many instances is worth it now. Where the budget is less, and far from full, a larger request
+    /// is made later: a few large ones are less work than many small ones.
     pub(crate) const fn is_worth_it(&self, count: u64) -> bool {
         count <= self.budget || self.budget >= self.burst.div_ceil(2)
     }
@@ -320,7 +396,9 @@ impl Offer<'_> {
         name: &mut impl FnMut() -> ClaimId,
     ) -> Made {
         self.budget = self.budget.saturating_sub(draft.most);
-        *self.made.entry(draft.cluster.clone()).or_default() += 1;
+        let count = self.requests_at.entry(draft.cluster.clone()).or_default();
+        count.open += 1;
+        count.unanswered += 1;
         Made {
             cluster: draft.cluster,
             waits: slice.cluster.clone(),

@@ -227,9 +227,6 @@ impl Offer<'_> {
         if !self.may_claim_at(&slice.cluster) || !self.takes(&slice.cluster) {
             return Claimed::NotNow;
         }
-        if !self.is_worth_it(own) {
-            return self.save_up();
-        }
         let count = own.min(self.budget);
         let before = self.losers.staying();
         let lacking = Lacking {
@@ -243,10 +240,16 @@ impl Offer<'_> {
             self.losers.restore(before);
             return Claimed::NobodyLoses;
         }
+        let least = offered.needed.div_ceil(count.max(1)).max(offered.fewest);
+        let most = self.most(request, Some(least), &offered);
+        if least > most {
+            self.losers.restore(before);
+            return self.save_up();
+        }
         let draft = Draft {
             cluster: slice.cluster.clone(),
             count,
-            most: self.most(request, Some(offered.fewest), &offered),
+            most,
             victims: offered.victims,
             quota: None,
         };

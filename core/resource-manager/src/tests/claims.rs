@@ -84,7 +84,13 @@ impl ModelShard {
         let spare = (self.cores + dying).saturating_sub(self.active() + held);
         // What is free is of no use to anybody.
         let spare = if self.unplaceable.is_some() { dying } else { spare };
-        let asked: u64 = claim.parts.iter().map(|p| p.count).sum();
+        // What it does not know, or what has begun, cannot begin.
+        let startable = |part: &ClaimPart| {
+            let key = (claim.job, part.group.clone(), part.generation);
+            part.count.min(self.startable(&key))
+        };
+        let counts: Vec<u64> = claim.parts.iter().map(startable).collect();
+        let asked: u64 = counts.iter().sum();
         let wanted = asked.saturating_sub(self.holds_back);
         let mut room = spare.min(wanted);
         let mut chosen: Vec<(Key, RangeSet)> = Vec::new();
@@ -125,8 +131,8 @@ impl ModelShard {
             slice.dying = slice.dying.union(&gone);
         }
         let mut open = BTreeMap::new();
-        for part in &claim.parts {
-            let n = part.count.min(room);
+        for (part, count) in claim.parts.iter().zip(counts) {
+            let n = count.min(room);
             room -= n;
             open.insert((claim.job, part.group.clone(), part.generation), n);
         }

@@ -590,6 +590,19 @@ impl ModelShard {
         self.settle_claims(key, begun);
     }
 
+    /// How many of a slice have not begun and may.
+    pub fn startable(&self, key: &Key) -> u64 {
+        let Some(slice) = self.slices.get(key) else {
+            return 0;
+        };
+        let order = self.orders.get(&(key.0, key.1.clone()));
+        let ranges = order.into_iter().flat_map(|o| &o.ranges);
+        let may = ranges.filter(|r| r.generation == key.2 && r.releasing.is_none());
+        let may: RangeSet = may.map(|r| r.range).collect();
+        let may = may.minus(&slice.released).minus(&slice.active);
+        may.minus(&slice.ended()).count()
+    }
+
     fn slice_report(&self, key: &Key) -> SliceReport {
         let slice = &self.slices[key];
         let order = self.orders.get(&(key.0, key.1.clone()));

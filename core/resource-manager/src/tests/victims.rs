@@ -2,9 +2,11 @@
 //! entitlement, and each instance for one request.
 
 use crate::event::Event;
-use crate::tests::case::{Case, batch};
-use echelon_core_model::{ClusterId, JobId, Resources, Span};
-use echelon_core_testkit::build::shape;
+use crate::preemption::claims::ClaimView;
+use crate::tests::case::{Case, batch, service};
+use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
+use echelon_core_model::{Amount, ClusterId, Epoch, Generation, JobId, Resources, Span};
+use echelon_core_testkit::build::{main_group, shape};
 
 /// Clusters with pools that have no limit.
 fn pools(clusters: &[(&str, u64)], paths: &[&str]) -> Case {
@@ -107,4 +109,89 @@ fn what_an_unanswered_request_may_take_is_offered_to_no_other() {
     case.run_for(Span::minutes(3));
     assert_eq!(active(&case, [x, w, y, z]), [3, 6, 3, 0]);
     assert_eq!(preempted(&case), 3);
+}
+
+#[test]
+fn a_unit_that_needs_more_victims_than_a_burst_is_asked_for_with_all_of_them() {
+    let mut case = pools(&[("a", 40)], &["/x", "/y"]);
+    // A burst of two.
+    case.rm.config.preemption.a_minute = Amount::Count(12);
+    case.job(1, batch(40).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.job(2, batch(1).pool("/y").shape(shape(4, 64)));
+    case.run_for(Span::seconds(25));
+    case.held = Some((ClusterId::new("a"), Vec::new()));
+    case.run_for(Span::seconds(15));
+    let requests = case.rm.picture().preemption.all.values();
+    let most: Vec<u64> = requests.map(|c| c.claim.most).collect();
+    assert!(most.len() == 1 && most[0] >= 4, "{most:?}");
+}
+
+#[test]
+fn what_is_being_stopped_for_a_group_is_not_asked_for_again() {
+    let mut case = pools(&[("a", 10), ("b", 10)], &["/x", "/y"]);
+    case.job(1, batch(10).pool("/x").only(&["a"]));
+    case.job(2, batch(10).pool("/x").only(&["b"]));
+    case.run_for(Span::seconds(2));
+    case.shard("a").dies_at_once = false;
+    let y = case.job(3, batch(2).pool("/y").only(&["a"]));
+    case.run_for(Span::seconds(25));
+    // By this one its pool is entitled to more. It has not waited for long enough.
+    case.job(4, batch(8).pool("/y").only(&["b"]));
+    case.run_for(Span::seconds(15));
+    assert_eq!(preempted(&case), 2);
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::seconds(3));
+    assert_eq!(active(&case, [y]), [2]);
+}
+
+#[test]
+fn a_group_that_grows_gets_capacity_by_the_first_request() {
+    let mut case = pools(&[("a", 12)], &["/x", "/y"]);
+    let x = case.job(1, batch(8).pool("/x"));
+    let y = case.job(2, service(4).pool("/y"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(active(&case, [x, y]), [8, 4]);
+    case.scale(y, 6);
+    case.run_for(Span::seconds(38));
+    assert_eq!((active(&case, [x, y]), preempted(&case)), ([6, 6], 2));
+}
+
+#[test]
+fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
+    let mut case = pools(&[("a", 10)], &["/x", "/y"]);
+    let job = case.job(1, batch(10).pool("/x"));
+    case.run_for(Span::minutes(1));
+    let mut requests = case.rm.picture().preemption.clone();
+    let view = |number: u64, awaits: Vec<ClaimPart>| ClaimView {
+        cluster: ClusterId::new("a"),
+        waits: ClusterId::new("a"),
+        claim: Claim {
+            id: ClaimId {
+                epoch: Epoch(1),
+                number,
+            },
+            job,
+            parts: Vec::new(),
+            pool: String::new(),
+            most: 30,
+            victims: Vec::new(),
+            quota: None,
+        },
+        awaits,
+        since: case.now,
+        report: None,
+        had_room: false,
+    };
+    let unknown = ClaimPart {
+        group: main_group(),
+        generation: Generation(1),
+        count: 1,
+    };
+    let views = [view(1, Vec::new()), view(2, vec![unknown])];
+    requests.all = views.map(|view| (view.claim.id, view)).into();
+    let before = requests.budget.left();
+    requests.forget(&ClusterId::new("a"));
+    // The second one was not sent.
+    assert_eq!((requests.all.len(), before - requests.budget.left()), (0, 30));
 }
