@@ -133,6 +133,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_preempted_lowers_every_grant_that_may_still_be_used() {
+        let mut line = GrantLine::default();
+        line.send(1, 8);
+        line.send(2, 6);
+        line.count(3);
+        assert_eq!((line.granted(), line.allocated(0)), (3, 5));
+    }
+
+    #[test]
+    fn a_smaller_grant_takes_the_place_of_no_larger_one_before_it_is_obeyed() {
+        let mut line = GrantLine::default();
+        line.send(1, 2);
+        line.send(2, 6);
+        line.send(3, 4);
+        assert_eq!((line.granted(), line.allocated(0)), (4, 6));
+        line.send(4, 4);
+        assert_eq!(line.allocated(0), 6);
+        line.obeyed(4);
+        assert_eq!(line.allocated(0), 4);
+    }
+
+    #[test]
     fn what_was_taken_over_raises_whatever_was_sent_once() {
         let mut line = GrantLine::default();
         line.include(2);

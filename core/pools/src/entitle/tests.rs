@@ -170,6 +170,45 @@ fn what_cannot_be_used_for_want_of_another_kind_is_given_out_again() {
     assert_eq!((second.amount(1), second.amount(2)), (both(1, 4), both(19, 16)));
 }
 
+#[test]
+fn a_pool_that_lacks_two_kinds_gets_of_a_third_what_goes_with_the_scarcer_one() {
+    let of = |cpus, memory, disk| Resources {
+        cpus,
+        memory,
+        disk,
+        ..Resources::ZERO
+    };
+    let half = |path| Pool {
+        limit: of(99, 99, 99),
+        share: of(1, 1, 1),
+        ..pool(path, 0, 0, 0)
+    };
+    let h = Hierarchy::new(&tree([half("/a"), half("/b")]));
+    // One instance of each takes one of every kind.
+    let demand = [Resources::ZERO, of(20, 20, 20), of(20, 20, 20)];
+    let first = entitle(&h, &demand, of(20, 20, 20));
+    assert_eq!(
+        (first.amount(1), first.amount(2)),
+        (of(10, 10, 10), of(10, 10, 10))
+    );
+    // `/b` leaves nine processors, two of memory and nine of disk. `/a` is out of processors and memory.
+    let usable = [
+        Usable::default(),
+        Usable {
+            amount: of(10, 10, 2),
+            lacks: of(1, 1, 0),
+        },
+        Usable {
+            amount: of(1, 8, 1),
+            lacks: Resources::ZERO,
+        },
+    ];
+    let second = give_out_again(&h, &first, &usable);
+    // With two more of memory go two more of disk.
+    assert_eq!(second.amount(1).memory, 12);
+    assert_eq!(second.amount(1).disk, 4);
+}
+
 /// Of each kind that is used up more would be of use.
 pub(crate) fn used_up(first: &Entitlements, usable: &[Resources]) -> Vec<Usable> {
     let lacks = |i: usize, amount: Resources| {

@@ -72,3 +72,41 @@ fn what_is_kept_for_a_gang_is_kept_on_hosts_of_its_host_pool_and_given_back_ther
     rooms.give_back(kept);
     assert_eq!(cores(&rooms, &id), [10, 7, 3, 0]);
 }
+
+#[test]
+fn work_without_gpus_takes_from_what_hosts_without_gpus_have() {
+    let id = ClusterId::new("c");
+    let room = ClusterRoom {
+        all: shape(10, 0),
+        without_gpus: shape(4, 0),
+        ..ClusterRoom::default()
+    };
+    let clusters = vec![(id.clone(), Some(room))];
+    let mut rooms = Rooms::new(Arc::new(Hierarchy::default()), Resources::ZERO, clusters);
+    let unit = one(None);
+    assert_eq!(rooms.cluster(&id, Side::Ordinary, unit).cpus, 4_000);
+    rooms.take_cluster(&id, Side::Ordinary, unit, 3);
+    assert_eq!(rooms.cluster(&id, Side::Ordinary, unit).cpus, 1_000);
+    let with_gpus = Unit::one(Resources {
+        gpus: 1,
+        ..shape(1, 0)
+    });
+    assert_eq!(rooms.cluster(&id, Side::Ordinary, with_gpus).cpus, 7_000);
+}
+
+#[test]
+fn what_was_taken_between_two_states_is_taken_with_its_users_and_jobs() {
+    let (before, _) = rooms();
+    let (mut after, mut here) = (before.clone(), before.clone());
+    let user: Arc<str> = Arc::from("ada");
+    after.user_takes(1, &user, shape(2, 0));
+    let first = Terms {
+        counted: false,
+        ..Terms::of(Side::Ordinary)
+    };
+    after.begin(1, JobId(7), first);
+    here.take_between(&before, after);
+    assert_eq!(here.user_has(1, &user), shape(2, 0));
+    assert!(here.terms_now(JobId(7), first).counted);
+    assert!(!here.terms_now(JobId(8), first).counted);
+}

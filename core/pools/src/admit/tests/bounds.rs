@@ -193,3 +193,80 @@ fn revocable_work_has_no_more_of_what_is_lent_than_every_pool_above_allows() {
         text(1)
     );
 }
+
+#[test]
+fn all_groups_of_a_job_count_as_one_job() {
+    let one = Pool {
+        max_jobs: 1,
+        ..pool("/p", 0, 99, 1)
+    };
+    let mut there = rooms_of([one], &[("c", 10)]);
+    let path = there.hierarchy.find("/p").unwrap();
+    let c = ClusterId::new("c");
+    let mut held = |job: u128, name: &str| {
+        let mut asked = request(job, "/p", 1, &[("c", 2)]).request;
+        (asked.pool, asked.group) = (path, GroupName::new(name));
+        asked.terms.counted = false;
+        admit_held(&asked, &c, 2, &mut there.rooms)
+    };
+    assert_eq!([held(1, "first"), held(1, "second"), held(2, "first")], [2, 2, 0]);
+}
+
+#[test]
+fn a_gang_counts_with_all_of_its_instances() {
+    let bounded = Pool {
+        max_instances: 7,
+        ..pool("/p", 0, 99, 1)
+    };
+    let mut there = rooms_of([bounded], &[("c", 99)]);
+    let mut asked = request(1, "/p", 3, &[("c", 9)]);
+    asked.request.unit.instances = 3;
+    let got = admit_all(&[asked], &mut there);
+    assert_eq!(got[0].1.total(), 2);
+}
+
+#[test]
+fn slices_of_a_group_at_one_cluster_share_its_capacity() {
+    let mut there = rooms_of([pool("/p", 0, 99, 1)], &[("c", 4), ("d", 4)]);
+    let mut asked = request(1, "/p", 1, &[("c", 3), ("c", 3)]);
+    asked.request.slices[1].generation = Generation(2);
+    let got = admit_all(&[asked], &mut there);
+    assert_eq!(got[0].1.total(), 4);
+}
+
+#[test]
+fn what_is_made_for_a_preemption_request_is_taken_before_it_is_free() {
+    let mut there = rooms_of([pool("/p", 0, 99, 1)], &[("c", 10)]);
+    let mut asked = request(1, "/p", 1, &[("c", 5)]);
+    asked.request.pool = there.hierarchy.find("/p").unwrap();
+    let c = ClusterId::new("c");
+    there
+        .rooms
+        .take_cluster(&c, Side::Ordinary, asked.request.unit, 7);
+    // Three of the five cores are free by now. The other two are nobody else's when they are.
+    assert_eq!(admit_held(&asked.request, &c, 5, &mut there.rooms), 3);
+    assert_eq!(there.rooms.taken(asked.request.pool).0, cpus(5));
+    assert_eq!(
+        there.rooms.cluster(&c, Side::Ordinary, asked.request.unit),
+        cpus(0)
+    );
+}
+
+#[test]
+fn what_was_bound_in_an_earlier_round_is_asked_for_no_more() {
+    let asked = Request {
+        room: 3,
+        unbound: 9,
+        ..request(1, "/p", 1, &[]).request
+    };
+    let bound = Admission {
+        job: asked.job,
+        group: asked.group.clone(),
+        more: Vec::new(),
+        bind: vec![(ClusterId::new("c"), 2)],
+    };
+    let rest = asked.less(&bound);
+    assert_eq!((rest.room, rest.unbound), (1, 7));
+    let rest = rest.less(&bound);
+    assert_eq!((rest.room, rest.is_met()), (0, true));
+}

@@ -58,6 +58,18 @@ fn who_comes_before_uses_it_and_who_comes_after_only_when_he_ends_in_time() {
 }
 
 #[test]
+fn nothing_is_kept_for_a_gang_that_begins() {
+    let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    let mut gang = request(5, "/p", 1, &[("c", 6)]);
+    gang.request.group = GroupName::new("gang");
+    let asked = [gang, request(6, "/p", 1, &[("c", 9)])];
+    let got = admit_all(&asked, &mut there);
+    let totals: Vec<u64> = got.iter().map(|(_, a, _)| a.total()).collect();
+    assert_eq!(totals, [6, 4]);
+}
+
+#[test]
 fn what_is_kept_of_a_pool_is_kept_at_every_cluster() {
     let mut there = rooms(&[("/p", 8)], &[("c", 10), ("d", 10)]);
     there.holds = hold(1, "c", 0);
