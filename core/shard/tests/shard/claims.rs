@@ -2,13 +2,15 @@
 //! one job here; the shard does not ask whose they are.
 
 use crate::cluster::Cluster;
-use crate::world::{World, job, range, seconds};
+use crate::world::{Storage, World, job, range, seconds, task};
+use echelon_core_hosts::TaskState;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::control::Control;
-use echelon_core_model::directive::{Order, ReportPart};
+use echelon_core_model::directive::{Directive, Order, ReportPart};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decision, Op};
-use echelon_core_model::{Epoch, Generation, GroupName, ReasonCode, RunState, Span, Version};
+use echelon_core_model::{AssignedRange, Epoch, Generation, GroupName, ReasonCode, RunState, Span, Version};
+use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 
 fn group(name: &str) -> GroupName {
@@ -319,4 +321,95 @@ fn who_is_granted_and_found_no_host_begins_in_the_room_that_is_made_for_it() {
     w.run(seconds(10));
     assert!(runs(&w, "large"));
     assert_eq!(open(&w), 0);
+}
+
+#[test]
+fn the_instance_that_began_last_is_stopped_first() {
+    let mut w = full(JobBuilder::service("s", 4));
+    w.cluster.set(&task(2, 1, 1), TaskState::Failed);
+    w.run(seconds(20));
+    assert_eq!(w.state(2), RunState::Running);
+    claims(&mut w, &[claim_of("small", 1)]);
+    assert_eq!(w.kills(), [task(2, 1, 2)]);
+}
+
+#[test]
+fn a_claim_that_is_told_again_keeps_its_room_for_another_lease() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1)]);
+    w.run(seconds(40));
+    claims(&mut w, &[claim(1)]);
+    order(&mut w, "small", 1);
+    w.run(seconds(25));
+    assert!(!runs(&w, "small"));
+    assert_eq!(open(&w), 1);
+}
+
+#[test]
+fn room_that_is_held_for_one_claim_is_not_counted_for_another() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    claims(&mut w, &[claim(1), claim_of("small", 2)]);
+    assert_eq!(w.kills().len(), 3);
+    let open: Vec<u64> = told(&w).iter().map(|c| c.open[0].count).collect();
+    assert_eq!(open, [1, 1]);
+}
+
+#[test]
+fn a_run_that_is_being_stopped_is_no_victim_of_another_claim() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    // The first two are not killed before their stop is stored.
+    w.storage = Storage::StallsCommits;
+    claims(&mut w, &[claim(1)]);
+    claims(&mut w, &[claim(1), claim(2)]);
+    assert_eq!(w.kills().len(), 0);
+    w.unstall();
+    w.run(seconds(2));
+    let taken: Vec<u64> = told(&w).iter().map(|c| c.taken).collect();
+    assert_eq!((w.kills().len(), taken), (4, vec![2, 2]));
+    assert_eq!(w.slice(1).unwrap().preempted, 4);
+}
+
+#[test]
+fn nobody_is_stopped_for_a_claim_of_a_deposed_resource_manager() {
+    let mut w = full(JobBuilder::batch("b", 4));
+    let (of_old, epoch) = (w.link, w.rm);
+    w.rm = Epoch(5);
+    w.direct(Order::Report);
+    w.run(seconds(1));
+    let late = Directive {
+        epoch,
+        sequence: 1_000,
+        order: Order::Claims {
+            claims: vec![claim(1)],
+            lease: seconds(60),
+        },
+    };
+    w.step(Event::Directive(of_old, late));
+    w.run(seconds(2));
+    assert_eq!(w.kills().len(), 0);
+}
+
+#[test]
+fn slices_of_one_group_lose_together_no_more_than_may_be_unavailable() {
+    let mut w = World::new();
+    w.cluster = Cluster::of(1, shape(4, 4096));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&with_groups(JobBuilder::service("s", 4)));
+    let second = AssignedRange {
+        generation: Generation(2),
+        ..range(2, 3)
+    };
+    w.order_at(&[range(0, 1), second], &[(1, 2), (2, 2)]);
+    w.run(seconds(3));
+    assert_eq!(w.cluster.live().len(), 4);
+    order(&mut w, "large", 0);
+    let mut both = claim(1);
+    both.victims.push(Victim {
+        generation: Generation(2),
+        ..both.victims[0].clone()
+    });
+    claims(&mut w, &[both]);
+    assert_eq!((w.kills().len(), open(&w)), (0, 0), "two would be too many");
 }

@@ -2,8 +2,9 @@
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::TaskState;
-use echelon_core_model::directive::ReportPart;
+use echelon_core_model::directive::{Directive, Order, ReportPart};
 use echelon_core_model::{Epoch, ReasonCode, RunState};
+use echelon_core_shard::Event;
 use echelon_core_testkit::build::JobBuilder;
 
 fn granted(n: u32, active: u64) -> World {
@@ -94,6 +95,13 @@ fn a_late_grant_is_dropped() {
     w.send_order(&[range(0, 5)], &[(1, 1)], 1);
     w.run(seconds(2));
     assert_eq!(running(&w, 6).len(), 5);
+    // An older grant number in a newer directive.
+    w.sequence = late + 10;
+    let mut old = w.slice_order(&[range(0, 5)], &[(1, 1)], 1);
+    old.grants[0].1.number = 1;
+    w.direct(Order::Slices(vec![old]));
+    w.run(seconds(2));
+    assert_eq!(running(&w, 6).len(), 5);
 }
 
 #[test]
@@ -126,6 +134,32 @@ fn an_older_resource_manager_is_told_that_it_is_superseded() {
 }
 
 #[test]
+fn what_a_deposed_resource_manager_grants_over_its_own_stream_begins_nothing() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.order(&[range(0, 1)], 0);
+    w.run(seconds(2));
+    let late = w.slice_order(&[range(0, 1)], &[(1, 2)], 1);
+    let (of_old, old) = (w.link, w.rm);
+    // The new one has opened its stream and granted nothing yet; that of the old one is still open.
+    w.rm = Epoch(5);
+    w.direct(Order::Report);
+    w.run(seconds(2));
+    w.step(Event::Directive(
+        of_old,
+        Directive {
+            epoch: old,
+            sequence: 1_000,
+            order: Order::Slices(vec![late]),
+        },
+    ));
+    w.run(seconds(5));
+    assert_eq!(running(&w, 2), Vec::<u32>::new());
+    let told = w.reports.iter().map(|r| &r.part);
+    assert!(told.into_iter().any(|p| *p == ReportPart::Superseded(Epoch(5))));
+}
+
+#[test]
 fn the_first_directive_of_a_larger_epoch_waits_until_the_epoch_is_stored() {
     use crate::world::Storage;
     use echelon_core_model::store::{Answer, Query};
@@ -152,4 +186,16 @@ fn a_restarted_shard_does_not_raise_by_a_stored_grant() {
     w.run(seconds(20));
     // What was active follows itself; nothing new begins without a resource manager.
     assert_eq!(running(&w, 6), [0, 1, 2]);
+}
+
+#[test]
+fn an_older_part_of_what_may_be_unavailable_takes_the_place_of_no_newer_one() {
+    let mut w = granted(4, 4);
+    w.send_order(&[range(0, 3)], &[(1, 4)], 3);
+    w.run(seconds(2));
+    let mut late = w.slice_order(&[range(0, 3)], &[(1, 4)], 1);
+    late.part_number = 1;
+    w.direct(Order::Slices(vec![late]));
+    w.run(seconds(2));
+    assert_eq!(w.slice(1).unwrap().max_unavailable, 3);
 }

@@ -3,7 +3,8 @@
 use crate::world::{Storage, World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, BLOCK_SIZE, BLOCKS_A_RUN, block_bucket};
-use echelon_core_model::directive::ReportPart;
+use echelon_core_model::claim::{Claim, ClaimId, Quota, Victim};
+use echelon_core_model::directive::{Order, ReportPart};
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::Desired;
 use echelon_core_model::store::{Batch, Op, Query, Stamp, Write};
@@ -11,7 +12,7 @@ use echelon_core_model::{
     AssignedRange, ClusterId, Epoch, Generation, InstanceNumber, InstanceRange, RunState,
 };
 use echelon_core_shard::{Alarm, Mode};
-use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
+use echelon_core_testkit::build::{JobBuilder, job_id, main_group, shape};
 use std::collections::BTreeSet;
 
 fn web(n: u32) -> World {
@@ -280,4 +281,66 @@ fn reading_runs_not_far_ahead_of_what_is_written_back() {
     w.unstall();
     w.run(seconds(2));
     assert_eq!((w.shard.mode(), read(&w)), (Mode::Serving, 256));
+}
+
+#[test]
+fn what_a_deposed_resource_manager_ordered_of_a_group_that_is_not_sealed_is_dropped() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 2).build());
+    w.order(&[range(0, 1)], 1);
+    w.run(seconds(2));
+    with_slow(&mut w, bucket_of_block(0));
+    w.connect();
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(1));
+    w.rm = Epoch(5);
+    w.direct(Order::Report);
+    w.run(seconds(1));
+    w.unstall();
+    w.run(seconds(5));
+    assert_eq!(w.shard.mode(), Mode::Serving);
+    assert_eq!((w.state(0), w.accepted().len()), (RunState::Running, 1));
+}
+
+#[test]
+fn a_claim_of_a_deposed_resource_manager_that_waited_for_a_recovery_stops_nothing() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::batch("work", 2).build());
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(2));
+    with_slow(&mut w, elsewhere(1));
+    w.connect();
+    let id = ClaimId {
+        epoch: w.rm,
+        number: 1,
+    };
+    let claim = Claim {
+        id,
+        job: job_id(9),
+        parts: Vec::new(),
+        pool: "/owner".to_owned(),
+        most: 1,
+        victims: vec![Victim {
+            job: job(),
+            group: main_group(),
+            generation: Generation(1),
+            most: 2,
+            class: 0,
+        }],
+        quota: Some(Quota {
+            left: shape(0, 0),
+            unit: shape(1, 64),
+            count: 1,
+        }),
+    };
+    let (claims, lease) = (vec![claim], seconds(60));
+    w.direct(Order::Claims { claims, lease });
+    w.run(seconds(1));
+    w.rm = Epoch(5);
+    w.direct(Order::Report);
+    w.run(seconds(1));
+    assert_eq!(w.shard.mode(), Mode::Recovering);
+    w.unstall();
+    w.run(seconds(3));
+    assert_eq!((w.shard.mode(), w.kills().len()), (Mode::Serving, 0));
 }
