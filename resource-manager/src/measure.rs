@@ -5,7 +5,7 @@ use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Epoch, Timestamp};
 use echelon_core_resource_manager::{
-    Broken, CycleReport, Facts, Picture, ResourceManager, Sampler, SumFaults,
+    Broken, CycleReport, FederationFacts, Picture, ResourceManager, Sampler, SumFaults,
 };
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
@@ -236,7 +236,7 @@ impl Measures {
         }
     }
 
-    fn look_at_jobs(&self, facts: &Facts) {
+    fn look_at_jobs(&self, facts: &FederationFacts) {
         let (mut states, mut reasons, mut slices) = (BTreeMap::new(), BTreeMap::new(), 0);
         for job in facts.jobs.values() {
             slices += job.durable.groups.values().map(Vec::len).sum::<usize>();

@@ -14,14 +14,14 @@ pub(crate) mod starvation;
 use crate::admission::candidates::Candidates;
 use crate::admission::capacity::rooms;
 use crate::admission::gang_holds::holds;
-use crate::admission::rounds::{Rounds, admissions};
+use crate::admission::rounds::{AdmissionRounds, admissions};
 use crate::admission::router::Router;
 use crate::admission::second_round::Again;
 use crate::admission::starvation::{NOTED, note};
-use crate::demand::Demand;
+use crate::demand::DemandState;
 use crate::demand::ask::ask;
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -54,7 +54,7 @@ pub struct LastAdmission {
 
 /// Capacity that is kept for one request: nothing else is admitted into it.
 #[derive(Debug, Clone)]
-pub(crate) struct Withheld {
+pub(crate) struct WithheldCapacity {
     pub(crate) request: Request,
     /// Where.
     pub(crate) cluster: ClusterId,
@@ -64,22 +64,22 @@ pub(crate) struct Withheld {
 
 /// All capacity that preemption keeps.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Withholdings {
-    pub(crate) capacity: Vec<Withheld>,
+pub(crate) struct RequestedCapacity {
+    pub(crate) capacity: Vec<WithheldCapacity>,
     /// Jobs for which capacity is being made.
     pub(crate) requesting: BTreeSet<JobId>,
 }
 
 /// When an admission is made, and how long what waits for a cluster is believed to find one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct AdmissionMoment {
     pub(crate) now: Timestamp,
     pub(crate) patience: Span,
 }
 
 /// Indexes of a group that were bound without a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoundAhead {
+pub struct AheadBinding {
     /// The job.
     pub job: JobId,
     /// Its group.
@@ -92,7 +92,7 @@ pub struct BoundAhead {
 
 /// A grant as it was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantChange {
     /// The job.
     pub job: JobId,
     /// Its slice.
@@ -112,9 +112,9 @@ pub struct AdmissionReport {
     /// How many more instances each slice may begin, those included that were bound for it.
     pub bound: BTreeMap<(JobId, SliceKey), u64>,
     /// Indexes that were bound ahead.
-    pub bound_ahead: Vec<BoundAhead>,
+    pub bound_ahead: Vec<AheadBinding>,
     /// Grants that change.
-    pub granted: Vec<Granted>,
+    pub granted: Vec<GrantChange>,
     /// Grants that may not change yet: their shard does not obey this leader, or what is to leave is not stored.
     pub deferred: u64,
     /// Jobs that were admitted, and whether they counted among those of their pool before.
@@ -129,20 +129,20 @@ pub struct AdmissionReport {
 
 /// Decides what may begin.
 pub(crate) fn admit(
-    facts: &Facts,
-    demand: &mut Demand,
+    facts: &FederationFacts,
+    demand: &mut DemandState,
     first: &Entitled,
-    withheld: &Withholdings,
+    withheld: &RequestedCapacity,
     last: &mut LastAdmission,
-    at: Moment,
+    at: AdmissionMoment,
 ) -> AdmissionReport {
-    let Moment { now, patience } = at;
+    let AdmissionMoment { now, patience } = at;
     let mut rooms = rooms(facts, &demand.ledger, first);
     rooms.close(demand.closed_clusters(now));
     last.holds.now = now;
     let candidates = Arc::new(Candidates::new(facts, &demand.ledger));
     let router = Router::of(facts, &demand.ledger, &candidates);
-    let rounds = Rounds {
+    let rounds = AdmissionRounds {
         facts,
         ledger: &demand.ledger,
         holds: &last.holds,

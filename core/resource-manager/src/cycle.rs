@@ -6,11 +6,11 @@
 
 use crate::admission::binding::{bind_admitted, bind_ahead};
 use crate::admission::grants::grant;
-use crate::admission::{AdmissionReport, Moment, admit};
+use crate::admission::{AdmissionMoment, AdmissionReport, admit};
 use crate::demand;
 use crate::demand::daemons::count_daemons;
 use crate::demand::goals::follow_goals;
-use crate::demand::{DemandReport, PoolChange};
+use crate::demand::{DemandReport, PoolDemandChange};
 use crate::division::{DivisionReport, divide};
 use crate::effect::Effect;
 use crate::facts::job::JobView;
@@ -19,9 +19,9 @@ use crate::orders::OrdersReport;
 use crate::picture::Picture;
 use crate::preemption::PreemptionReport;
 use crate::preemption::claimants::{EndedRequest, expire, withheld};
-use crate::preemption::claims::{Rules, request};
+use crate::preemption::claims::{RequestRules, request};
 use crate::returns::{ReturnRules, ReturnsReport, give_back};
-use crate::turns::Changes;
+use crate::turns::CycleChanges;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use echelon_core_pools::Admission;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ use std::fmt;
 #[derive(Debug, Clone)]
 pub struct CycleReport {
     /// What it looked at.
-    pub changes: Changes,
+    pub changes: CycleChanges,
     /// What jobs and pools ask for.
     pub demand: DemandReport,
     /// What pools are entitled to.
@@ -62,8 +62,8 @@ impl CycleReport {
         } = self;
         let len = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let pools = match &demand.pools {
-            PoolChange::Tree => 1,
-            PoolChange::Pools(pools) => len(pools.len()),
+            PoolDemandChange::Tree => 1,
+            PoolDemandChange::Pools(pools) => len(pools.len()),
         };
         let instances = |admitted: u64, a: &Admission| admitted.saturating_add(a.total());
         let in_vain = preemption.ended.iter().filter(|e| e.in_vain).count();
@@ -158,7 +158,7 @@ impl ResourceManager {
     }
 
     /// Assignments follow goals, and sums follow them.
-    fn follow_demand(&mut self, changes: &Changes) -> DemandReport {
+    fn follow_demand(&mut self, changes: &CycleChanges) -> DemandReport {
         let facts = &mut self.picture.facts;
         let recounted = count_daemons(facts, &changes.jobs);
         let settled = follow_goals(facts, &changes.jobs);
@@ -177,7 +177,7 @@ impl ResourceManager {
         changed: &BTreeSet<JobId>,
         now: Timestamp,
     ) -> AdmissionReport {
-        let at = Moment {
+        let at = AdmissionMoment {
             now,
             patience: Span(self.config.spill_after.0.saturating_mul(2)),
         };
@@ -220,7 +220,7 @@ impl ResourceManager {
             ..
         } = &mut self.picture;
         if admission.is_full {
-            let rules = Rules {
+            let rules = RequestRules {
                 first: &division.entitled,
                 preemption: self.config.preemption,
                 now,

@@ -17,7 +17,7 @@ pub(crate) mod slices;
 use crate::demand::host_limits::HostLimits;
 use crate::demand::ledger::Ledger;
 use crate::demand::pool_demand::{Wanted, demands_within, wanted};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{JobId, Span, Timestamp, Version};
 use echelon_core_pools::ClusterIdx;
@@ -29,11 +29,11 @@ use std::sync::Arc;
 const LOOKED_AT: Span = Span::seconds(1);
 
 /// Classes that wait, each with a cluster of which no host can ever take it.
-pub(crate) type Closed = Arc<BTreeSet<(ClassDigest, ClusterIdx)>>;
+pub(crate) type ClosedClusters = Arc<BTreeSet<(ClassDigest, ClusterIdx)>>;
 
 /// What jobs come to, kept from cycle to cycle.
 #[derive(Debug, Clone, Default)]
-pub struct Demand {
+pub struct DemandState {
     /// Sums and queues.
     pub ledger: Ledger,
     /// What hosts could hold when the demand of pools was counted last.
@@ -45,19 +45,19 @@ pub struct Demand {
     /// Pools whose jobs have changed since.
     touched: BTreeSet<PoolIdx>,
     /// Clusters that some classes cannot use, and when that was looked at last.
-    closed: (Timestamp, Closed),
+    closed: (Timestamp, ClosedClusters),
 }
 
 /// Which pools may ask for another amount than in the cycle before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PoolChange {
+pub enum PoolDemandChange {
     /// The pool tree is another one.
     Tree,
     /// These.
     Pools(BTreeSet<PoolIdx>),
 }
 
-impl Default for PoolChange {
+impl Default for PoolDemandChange {
     fn default() -> Self {
         Self::Pools(BTreeSet::new())
     }
@@ -74,11 +74,11 @@ pub struct DemandReport {
     /// Jobs whose grants may follow from what has changed.
     pub changed: BTreeSet<JobId>,
     /// Pools whose demand may have changed.
-    pub pools: PoolChange,
+    pub pools: PoolDemandChange,
 }
 
 /// Brings sums and queues up to date with the jobs that have changed. Returns which.
-pub(crate) fn refresh(facts: &mut Facts, demand: &mut Demand) -> BTreeSet<JobId> {
+pub(crate) fn refresh(facts: &mut FederationFacts, demand: &mut DemandState) -> BTreeSet<JobId> {
     facts.settle_homes();
     let changed = facts.take_changed();
     let changes = demand.ledger.refresh(facts, changed);
@@ -86,14 +86,14 @@ pub(crate) fn refresh(facts: &mut Facts, demand: &mut Demand) -> BTreeSet<JobId>
     changes.jobs
 }
 
-impl Demand {
+impl DemandState {
     /// What a pool asks for, as far as it may have it and hosts can hold it.
     pub(crate) const fn wanted(&self) -> &BTreeMap<PoolIdx, Wanted> {
         &self.wanted
     }
 
     /// Counts the demand of the pools whose jobs have changed.
-    pub(crate) fn count_pools(&mut self, facts: &Facts) -> PoolChange {
+    pub(crate) fn count_pools(&mut self, facts: &FederationFacts) -> PoolDemandChange {
         let mut touched = std::mem::take(&mut self.touched);
         let limits = HostLimits::of(facts, &self.ledger);
         let are_others = limits != self.limits;
@@ -106,7 +106,7 @@ impl Demand {
         if self.tree != Some(tree) {
             self.tree = Some(tree);
             self.wanted = demands_within(&self.limits, facts, &self.ledger);
-            return PoolChange::Tree;
+            return PoolDemandChange::Tree;
         }
         touched.extend(self.ledger.choosy());
         if are_others {
@@ -119,16 +119,16 @@ impl Demand {
                 None => self.wanted.remove(pool),
             };
         }
-        PoolChange::Pools(touched)
+        PoolDemandChange::Pools(touched)
     }
 
     /// The clusters of which no host can take a class that waits, as of the last admission.
-    pub(crate) const fn closed(&self) -> &Closed {
+    pub(crate) const fn closed(&self) -> &ClosedClusters {
         &self.closed.1
     }
 
     /// The same, looked at when hosts change, and once a second for the classes that have come to wait.
-    pub(crate) fn closed_clusters(&mut self, now: Timestamp) -> &Closed {
+    pub(crate) fn closed_clusters(&mut self, now: Timestamp) -> &ClosedClusters {
         let (at, closed) = &mut self.closed;
         if now.since(*at) >= LOOKED_AT {
             let basis = self.ledger.basis();

@@ -3,8 +3,8 @@
 use crate::demand::capacity::{capacity, lent};
 use crate::demand::ledger::Ledger;
 use crate::demand::pool_demand::{Wanted, demands};
-use crate::demand::{Demand, PoolChange};
-use crate::facts::Facts;
+use crate::demand::{DemandState, PoolDemandChange};
+use crate::facts::FederationFacts;
 use echelon_core_model::{Resources, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Entitlements, FirstRound, entitle};
@@ -43,7 +43,7 @@ pub struct Entitled {
 
 /// Round 0, computed from nothing.
 #[must_use]
-pub fn entitled(facts: &Facts, ledger: &Ledger) -> Entitled {
+pub fn entitled(facts: &FederationFacts, ledger: &Ledger) -> Entitled {
     let wanted = demands(facts, ledger);
     let there = capacity(facts, ledger);
     let ordinary = by_index(facts, &wanted, |w| w.ordinary);
@@ -54,14 +54,18 @@ pub fn entitled(facts: &Facts, ledger: &Ledger) -> Entitled {
 }
 
 /// What is lent is divided by shares alone. Mostly nothing is.
-fn lent_entitled(facts: &Facts, ledger: &Ledger, wanted: &BTreeMap<PoolIdx, Wanted>) -> Entitlements {
+fn lent_entitled(
+    facts: &FederationFacts,
+    ledger: &Ledger,
+    wanted: &BTreeMap<PoolIdx, Wanted>,
+) -> Entitlements {
     let there = lent(facts, ledger);
     let wanted = by_index(facts, wanted, |w| w.lent);
     entitle(&facts.by_shares, &wanted, there)
 }
 
 fn by_index(
-    facts: &Facts,
+    facts: &FederationFacts,
     wanted: &BTreeMap<PoolIdx, Wanted>,
     which: impl Fn(&Wanted) -> Resources,
 ) -> Vec<Resources> {
@@ -76,15 +80,15 @@ fn by_index(
 
 /// Round 0, from the one before by what has changed since.
 pub(crate) fn divide(
-    facts: &Facts,
-    demand: &Demand,
-    change: &PoolChange,
+    facts: &FederationFacts,
+    demand: &DemandState,
+    change: &PoolDemandChange,
     division: &mut Division,
 ) -> DivisionReport {
     let there = capacity(facts, &demand.ledger);
     let changed = match change {
-        PoolChange::Tree => None,
-        PoolChange::Pools(pools) => Some(pools),
+        PoolDemandChange::Tree => None,
+        PoolDemandChange::Pools(pools) => Some(pools),
     };
     let ordinary = match (&mut division.round, changed) {
         (Some(round), Some(pools)) => {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 /// What is known.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct FederationFacts {
     /// Clusters that were added or heard.
     pub clusters: BTreeMap<ClusterId, ClusterView>,
     /// The switches.
@@ -84,7 +84,7 @@ fn moved_pools(before: &PoolTree, after: &PoolTree) -> BTreeSet<PoolId> {
     gone.chain(new).map(|p| p.id.clone()).collect()
 }
 
-impl Facts {
+impl FederationFacts {
     /// What the shard of a cluster said of a slice.
     #[must_use]
     pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {

@@ -70,26 +70,26 @@ mod storage;
 mod tick;
 mod turns;
 
-pub use admission::{AdmissionReport, BoundAhead, Granted};
+pub use admission::{AdmissionReport, AheadBinding, GrantChange};
 pub use answers::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolFigures, PoolPlan, SideFigures};
 pub use broken::Broken;
 pub use checks::check::{Sampler, check};
 pub use checks::sum_audit::SumFaults;
 pub use config::{Config, Preemption};
 pub use cycle::CycleReport;
-pub use demand::{DemandReport, PoolChange};
+pub use demand::{DemandReport, PoolDemandChange};
 pub use division::{DivisionReport, Entitled};
 pub use echelon_core_pools::{Held, certificate};
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
-pub use facts::Facts;
+pub use facts::FederationFacts;
 pub use manager::ResourceManager;
 pub use orders::OrdersReport;
 pub use picture::Picture;
 pub use preemption::PreemptionReport;
 pub use preemption::claimants::EndedRequest;
 pub use returns::ReturnsReport;
-pub use turns::Changes;
+pub use turns::CycleChanges;
 
 #[cfg(test)]
 mod tests;

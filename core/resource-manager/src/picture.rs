@@ -2,18 +2,18 @@
 
 use crate::admission::LastAdmission;
 use crate::admission::router::Router;
-use crate::demand::Demand;
+use crate::demand::DemandState;
 use crate::division::Division;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::preemption::claims::Claims;
 
 /// Everything that is known and decided.
 #[derive(Debug, Clone, Default)]
 pub struct Picture {
     /// What storage holds and shards have reported.
-    pub facts: Facts,
+    pub facts: FederationFacts,
     /// What jobs come to.
-    pub demand: Demand,
+    pub demand: DemandState,
     /// What the next division goes on from.
     pub division: Division,
     /// What the last admission left.

@@ -13,7 +13,7 @@ pub(crate) mod unplaced;
 
 use crate::admission::LastAdmission;
 use crate::demand::ledger::Ledger;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::preemption::claimants::EndedRequest;
 use crate::preemption::claims::Claims;
 use echelon_core_model::claim::ClaimId;
@@ -22,8 +22,8 @@ use std::collections::BTreeSet;
 
 /// What preemption goes by: what is known, and what the stages before it have decided.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known<'a> {
-    pub(crate) facts: &'a Facts,
+pub(crate) struct PreemptionInputs<'a> {
+    pub(crate) facts: &'a FederationFacts,
     pub(crate) ledger: &'a Ledger,
     pub(crate) admission: &'a LastAdmission,
     /// Requests that were made before.

@@ -4,7 +4,7 @@
 pub(crate) mod refused;
 pub(crate) mod waiting;
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::lifecycle::outcome::{awaited, outcome};
@@ -17,7 +17,10 @@ use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::{Few, GroupName, JobId, RunState, Timestamp};
 
 /// Clusters that hold a part of a job and have not told this leader what they have of it.
-fn unheard<'a>(facts: &'a Facts, job: &'a JobView) -> impl Iterator<Item = Option<&'a ClusterView>> {
+fn unheard<'a>(
+    facts: &'a FederationFacts,
+    job: &'a JobView,
+) -> impl Iterator<Item = Option<&'a ClusterView>> {
     let views = job.durable.holders.keys().map(|c| facts.clusters.get(c));
     views.filter(|view| view.is_none_or(|v| !v.is_heard()))
 }
@@ -25,7 +28,7 @@ fn unheard<'a>(facts: &'a Facts, job: &'a JobView) -> impl Iterator<Item = Optio
 /// Whether a job's stored row stands for now: an earlier leader has written it, and a holder was not heard by this one. A holder is
 /// awaited until it counts as out of reach.
 #[must_use]
-pub fn row_stands(facts: &Facts, job: &JobView) -> bool {
+pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
     let is_awaited = |view: Option<&ClusterView>| {
         let contact = view.map_or(Contact::Joining, ClusterView::contact);
         contact != Contact::Unreachable
@@ -88,7 +91,13 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
 
 /// When a job came into a state: by what shards and the head say, so that a leader that was away then does not
 /// date it by its own return.
-fn entered_at(facts: &Facts, id: JobId, job: &JobView, state: JobState, now: Timestamp) -> Timestamp {
+fn entered_at(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    state: JobState,
+    now: Timestamp,
+) -> Timestamp {
     let before = job.progress.as_deref();
     let asked = job.head.as_ref().map(|h| (h.goal.desired, h.updated_at));
     let asked = asked.and_then(|(desired, at)| (desired != Desired::Running).then_some(at));
@@ -111,7 +120,7 @@ fn entered_at(facts: &Facts, id: JobId, job: &JobView, state: JobState, now: Tim
 }
 
 /// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.
-fn crash_looping(facts: &Facts, id: JobId, job: &JobView) -> u64 {
+fn crash_looping(facts: &FederationFacts, id: JobId, job: &JobView) -> u64 {
     if job.desired() != Desired::Running {
         return 0;
     }
@@ -122,14 +131,14 @@ fn crash_looping(facts: &Facts, id: JobId, job: &JobView) -> u64 {
 }
 
 /// Whether any instance has ever begun: between two runs, or just before its end, a job is not waiting.
-fn has_begun(facts: &Facts, id: JobId, job: &JobView) -> bool {
+fn has_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
     let slices = job.slices();
     let mut reports = slices.keys().filter_map(|k| facts.report(id, k));
     reports.any(|r| r.active + r.succeeded + r.failed > 0)
 }
 
 /// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
-fn counts(facts: &Facts, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
+fn counts(facts: &FederationFacts, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
         return job
             .progress

@@ -5,7 +5,7 @@
 //! granted and finds no host while another cluster has capacity. What runs leaves only a draining cluster, to a cluster that has
 //! capacity for it.
 
-use crate::admission::Granted;
+use crate::admission::GrantChange;
 use crate::admission::binding::allowance;
 use crate::admission::router::{GroupOf, Router, Within, take};
 use crate::assignment::indexes::{mark, missing};
@@ -51,7 +51,7 @@ pub struct ReturnsReport {
     /// Jobs of which something was marked, or a mark taken back.
     pub marked: BTreeSet<JobId>,
     /// Grants that become smaller, since no host takes what they allow.
-    pub lowered: Vec<Granted>,
+    pub lowered: Vec<GrantChange>,
     /// Instances that leave draining clusters.
     pub drained: u64,
 }
@@ -99,7 +99,7 @@ pub(crate) fn give_back(
     for (job, slice, active) in lowered {
         let number = number();
         picture.facts.send_grant(job, &slice, number, active);
-        report.lowered.push(Granted {
+        report.lowered.push(GrantChange {
             job,
             slice,
             number,

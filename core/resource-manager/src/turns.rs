@@ -11,7 +11,7 @@ const RENEWALS: usize = 1_000;
 /// What a cycle looks at.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct CycleChanges {
     /// The jobs.
     pub jobs: BTreeSet<JobId>,
     /// How many of them have grants to renew.
@@ -25,8 +25,8 @@ pub struct Changes {
 impl ResourceManager {
     /// What to look at beside what has changed: grants to renew, clusters that are not avoided any more, and some jobs in their turn,
     /// for reasons that are told with figures of others.
-    pub(crate) fn take_turns(&mut self, now: Timestamp) -> Changes {
-        let mut changes = Changes::default();
+    pub(crate) fn take_turns(&mut self, now: Timestamp) -> CycleChanges {
+        let mut changes = CycleChanges::default();
         let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<(Timestamp, JobId)> = due.take(RENEWALS).copied().collect();
         self.due |= due.len() == RENEWALS;

@@ -1,10 +1,10 @@
 //! Binds what is admitted, and some of what runs ahead.
 
-use crate::admission::{AdmissionReport, BoundAhead};
+use crate::admission::{AdmissionReport, AheadBinding};
 use crate::assignment::indexes::{give, missing};
 use crate::demand::request::{avoided, unbound};
 use crate::demand::slices::{Line, is_unplaced, lines};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::cluster::{Contact, Wish};
@@ -73,7 +73,7 @@ pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
 }
 
 /// What is to be bound ahead for a batch job, by group and cluster.
-pub(crate) fn ahead(facts: &Facts, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
+pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
     let mut out = Vec::new();
     let Some(spec) = job.running_spec() else {
         return out;
@@ -120,7 +120,7 @@ pub(crate) fn ahead(facts: &Facts, id: JobId, job: &JobView) -> Vec<(GroupName, 
 }
 
 /// Whether a slice may get more: its cluster is heard and takes work, and nothing of the slice is to leave.
-fn takes_ahead(facts: &Facts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
+fn takes_ahead(facts: &FederationFacts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
     let view = facts.clusters.get(&key.cluster);
     let open =
         view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active && v.contact() == Contact::Fresh);
@@ -132,7 +132,7 @@ fn takes_ahead(facts: &Facts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> 
 }
 
 /// Binds what is admitted and bound nowhere, and notes how many more each slice may begin.
-pub(crate) fn bind_admitted(facts: &mut Facts, report: &mut AdmissionReport) {
+pub(crate) fn bind_admitted(facts: &mut FederationFacts, report: &mut AdmissionReport) {
     let mut more: BTreeMap<(JobId, SliceKey), u64> = BTreeMap::new();
     let mut add = |id, key, n| {
         let count = more.entry((id, key)).or_default();
@@ -159,14 +159,14 @@ pub(crate) fn bind_admitted(facts: &mut Facts, report: &mut AdmissionReport) {
 }
 
 /// Batch work that runs has indexes bound ahead.
-pub(crate) fn bind_ahead(facts: &mut Facts, jobs: &BTreeSet<JobId>, report: &mut AdmissionReport) {
+pub(crate) fn bind_ahead(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>, report: &mut AdmissionReport) {
     for id in jobs {
         let job = facts.jobs.get(id);
         let ahead = job.map(|job| ahead(facts, *id, job)).unwrap_or_default();
         for (group, cluster, count) in ahead {
             bind_to(facts, *id, &group, &[(cluster.clone(), count)]);
             report.changed.insert(*id);
-            report.bound_ahead.push(BoundAhead {
+            report.bound_ahead.push(AheadBinding {
                 job: *id,
                 group,
                 cluster,
@@ -178,7 +178,7 @@ pub(crate) fn bind_ahead(facts: &mut Facts, jobs: &BTreeSet<JobId>, report: &mut
 
 /// Binds so many of a group to each cluster. Returns how many each slice got.
 fn bind_to(
-    facts: &mut Facts,
+    facts: &mut FederationFacts,
     id: JobId,
     group: &GroupName,
     shares: &[(ClusterId, u64)],

@@ -2,7 +2,7 @@
 
 use crate::demand::host_limits::HostLimits;
 use crate::demand::ledger::Ledger;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::{Asker, Work, total, without_gpus};
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
@@ -57,7 +57,7 @@ impl Lists {
 impl Candidates {
     /// The clusters of a snapshot.
     #[must_use]
-    pub fn new(facts: &Facts, ledger: &Ledger) -> Self {
+    pub fn new(facts: &FederationFacts, ledger: &Ledger) -> Self {
         let clusters = facts.clusters.iter();
         let known = clusters.filter_map(|(id, c)| Some((id, c, c.row.as_ref()?)));
         let mut out = Self {

@@ -2,7 +2,7 @@
 
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::left;
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::cluster::Wish;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What is left in pools and clusters within what pools are entitled to.
 #[must_use]
-pub fn rooms(facts: &Facts, ledger: &Ledger, entitled: &Entitled) -> Rooms {
+pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> Rooms {
     let clusters = facts.clusters.iter().map(|(id, c)| {
         let taken = |on: Option<HostPoolIdx>| {
             let taken = ledger.use_on(id, on);

@@ -6,7 +6,7 @@ use crate::demand::ask::ask;
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -95,17 +95,17 @@ fn waiting(ledger: &Ledger) -> Vec<&Turn> {
 }
 
 /// Whether all of it fits into what its pool, and every pool above, is entitled to.
-fn is_entitled(facts: &Facts, first: &Entitled, request: &Request) -> bool {
+fn is_entitled(facts: &FederationFacts, first: &Entitled, request: &Request) -> bool {
     let mut pools = chain(facts, request.pool).filter(|i| *i != echelon_core_pools::hierarchy::ROOT);
     pools.all(|i| request.unit.shape.fits(first.ordinary.amount(i)))
 }
 
-fn chain(facts: &Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+fn chain(facts: &FederationFacts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
     std::iter::once(pool).chain(facts.hierarchy.above(pool))
 }
 
 /// What runs and is certain to end, in order of time.
-fn endings(facts: &Facts, ledger: &Ledger) -> Vec<Ending> {
+fn endings(facts: &FederationFacts, ledger: &Ledger) -> Vec<Ending> {
     let mut out = Vec::new();
     for id in ledger.dated() {
         let job = facts.jobs.get(id).and_then(|j| Some((j, j.spec.as_deref()?)));
@@ -166,7 +166,7 @@ impl Lack {
 
 /// The hold of a gang at its cluster.
 fn hold(
-    (facts, first, rooms): (&Facts, &Entitled, &Rooms),
+    (facts, first, rooms): (&FederationFacts, &Entitled, &Rooms),
     endings: &[Ending],
     (turn, request, cluster): (&Turn, &Request, &ClusterId),
 ) -> Found {

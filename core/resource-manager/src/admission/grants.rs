@@ -1,9 +1,9 @@
 //! The grants of every slice, made of what was admitted (`more`) and what is active. A grant never goes below what is known to be active,
 //! except to follow `max_running` and the marks of numbers that are wanted no more.
 
-use crate::admission::{AdmissionReport, Granted};
+use crate::admission::{AdmissionReport, GrantChange};
 use crate::demand::slices::{Line, lines};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::JobId;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Decides the grants of some jobs, and notes those that change.
 pub(crate) fn grant(
-    facts: &mut Facts,
+    facts: &mut FederationFacts,
     jobs: &BTreeSet<JobId>,
     mut number: impl FnMut() -> u64,
     report: &mut AdmissionReport,
@@ -34,7 +34,7 @@ pub(crate) fn grant(
         let number = number();
         facts.send_grant(id, &slice, number, active);
         report.changed.insert(id);
-        report.granted.push(Granted {
+        report.granted.push(GrantChange {
             job: id,
             slice,
             number,
@@ -46,7 +46,7 @@ pub(crate) fn grant(
 /// Raises and shrinks grants of some jobs: the new value of every slice whose grant changes. Those of all other jobs stay.
 #[must_use]
 pub fn grants(
-    facts: &Facts,
+    facts: &FederationFacts,
     ids: &BTreeSet<JobId>,
     more: &BTreeMap<(JobId, SliceKey), u64>,
 ) -> BTreeMap<(JobId, SliceKey), u64> {

@@ -1,10 +1,10 @@
 //! The rounds of an admission: first what pools are entitled to, then what nobody can use.
 
-use crate::admission::Withheld;
+use crate::admission::WithheldCapacity;
 use crate::admission::second_round::{Again, BothLeft, usable};
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
     Admission, Holds, Likeness, Line, Queue, Request, Rooms, Route, Side, Turn, Usable, admit, admit_held,
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 /// What the rounds of one admission go by.
 #[derive(Clone, Copy)]
-pub(crate) struct Rounds<'a> {
-    pub(crate) facts: &'a Facts,
+pub(crate) struct AdmissionRounds<'a> {
+    pub(crate) facts: &'a FederationFacts,
     pub(crate) ledger: &'a Ledger,
     pub(crate) holds: &'a Holds,
-    pub(crate) withheld: &'a [Withheld],
+    pub(crate) withheld: &'a [WithheldCapacity],
     /// What pools are entitled to.
     pub(crate) first: &'a Entitled,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Rounds<'a> {
 /// Admits into the capacity that is kept for requests, then within round 0, then within the second round. What is then left is too
 /// little for any pool's share, and is admitted in whole instances.
 pub(crate) fn admissions(
-    rounds: Rounds<'_>,
+    rounds: AdmissionRounds<'_>,
     rooms: &mut Rooms,
     (ask, route): (impl Fn(&Turn) -> Option<Request>, &impl Route),
     hopeful: impl Fn(&Line) -> bool,
 ) -> (Vec<Admission>, Option<Again>) {
-    let Rounds {
+    let AdmissionRounds {
         facts,
         ledger,
         holds,
@@ -74,9 +74,9 @@ pub(crate) fn admissions(
 }
 
 /// Admits requests into the capacity that is kept for them, as far as it is there.
-fn admit_withheld(withheld: &[Withheld], rooms: &mut Rooms) -> Vec<Admission> {
+fn admit_withheld(withheld: &[WithheldCapacity], rooms: &mut Rooms) -> Vec<Admission> {
     let mut out = Vec::new();
-    for Withheld {
+    for WithheldCapacity {
         request,
         cluster,
         units,

@@ -7,7 +7,7 @@
 use crate::admission::candidates::Candidates;
 use crate::demand::ledger::Ledger;
 use crate::demand::request::unit_of;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -57,7 +57,7 @@ pub(crate) struct Within<'a> {
 /// Chooses clusters for instances that are bound nowhere, or that are to leave a cluster.
 #[derive(Debug)]
 pub(crate) struct Router<'a> {
-    facts: &'a Facts,
+    facts: &'a FederationFacts,
     ledger: &'a Ledger,
     /// A job that is not submitted: the one of a plan.
     planned: Option<(JobId, &'a JobView)>,
@@ -66,12 +66,12 @@ pub(crate) struct Router<'a> {
 
 impl<'a> Router<'a> {
     /// One over the clusters of a snapshot.
-    pub(crate) fn new(facts: &'a Facts, ledger: &'a Ledger) -> Self {
+    pub(crate) fn new(facts: &'a FederationFacts, ledger: &'a Ledger) -> Self {
         Self::of(facts, ledger, &Arc::new(Candidates::new(facts, ledger)))
     }
 
     /// One over clusters that are known.
-    pub(crate) fn of(facts: &'a Facts, ledger: &'a Ledger, candidates: &Arc<Candidates>) -> Self {
+    pub(crate) fn of(facts: &'a FederationFacts, ledger: &'a Ledger, candidates: &Arc<Candidates>) -> Self {
         Self {
             facts,
             ledger,
@@ -89,7 +89,7 @@ impl<'a> Router<'a> {
     }
 
     /// What is known.
-    pub(crate) const fn facts(&self) -> &'a Facts {
+    pub(crate) const fn facts(&self) -> &'a FederationFacts {
         self.facts
     }
 

@@ -2,7 +2,7 @@
 
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::{ReasonCode, Resources, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
@@ -15,7 +15,7 @@ pub(crate) struct BothUsable {
 
 impl BothUsable {
     /// What became of it in the second round.
-    pub(crate) fn gave(&self, facts: &Facts, first: &Entitled, second: &Entitled) -> Again {
+    pub(crate) fn gave(&self, facts: &FederationFacts, first: &Entitled, second: &Entitled) -> Again {
         let (ordinary, lent) = (&facts.hierarchy, &facts.by_shares);
         Again {
             tree: facts.pools.version,
@@ -39,7 +39,7 @@ impl BothUsable {
 
 /// What leaves have, with what has not waited long for a cluster, and what static pools keep.
 pub(crate) fn usable(
-    (facts, ledger, holds): (&Facts, &Ledger, &Holds),
+    (facts, ledger, holds): (&FederationFacts, &Ledger, &Holds),
     rooms: &Rooms,
     hopeful: impl Fn(&Line) -> bool,
 ) -> BothUsable {

@@ -4,7 +4,7 @@
 
 use crate::assignment::indexes::note_holders;
 use crate::assignment::ranges::{Cut, change};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
@@ -13,7 +13,7 @@ use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId,
 use std::sync::Arc;
 
 /// Gives numbers that were released for good their next holder, or none.
-pub fn settle_released(facts: &Facts, id: JobId, job: &mut JobView) {
+pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
     let keys: Vec<SliceKey> = crate::facts::slice::slices_of(&job.decided).into_keys().collect();
     let running = job.running_spec().is_some();
     let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
@@ -64,7 +64,7 @@ fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator
 
 /// The next generation of released indexes: where their mark says, and of a gang, if the mark was withdrawn too late, where
 /// they were. `None`: they are bound nowhere.
-fn next_holder(facts: &Facts, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
+fn next_holder(facts: &FederationFacts, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
     let takes = |c: &ClusterId| facts.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
     let cluster = match &r.releasing {
         Some(Releasing { to: None, .. }) => return None,

@@ -7,7 +7,7 @@ use crate::demand::capacity::{capacity, lent};
 use crate::demand::ledger::Ledger;
 use crate::demand::pool_demand::{Wanted, demands};
 use crate::division::{DivisionReport, entitled};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceKey, slices_of};
 use crate::picture::Picture;
@@ -22,9 +22,9 @@ use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Grants that the cycle of the last step raised, by job, and whether the job counted among those of its pool before.
-type Raised = BTreeMap<JobId, bool>;
+type RaisedJobs = BTreeMap<JobId, bool>;
 
-fn raised_by(last: Option<&CycleReport>) -> Raised {
+fn raised_by(last: Option<&CycleReport>) -> RaisedJobs {
     last.map(|cycle| cycle.admission.raised.clone())
         .unwrap_or_default()
 }
@@ -50,7 +50,7 @@ pub fn check(picture: &Picture, last: Option<&CycleReport>) -> Vec<Broken> {
     out
 }
 
-fn check_job(picture: &Picture, raised: &Raised, id: JobId, job: &JobView) -> Vec<Broken> {
+fn check_job(picture: &Picture, raised: &RaisedJobs, id: JobId, job: &JobView) -> Vec<Broken> {
     let mut out = Vec::new();
     for assignment in [&job.durable, &job.decided] {
         let problems = assignment.problems().into_iter();
@@ -184,7 +184,7 @@ fn unfair_in_the_end(
 }
 
 /// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
-fn released_again(facts: &Facts, id: JobId) -> Vec<Broken> {
+fn released_again(facts: &FederationFacts, id: JobId) -> Vec<Broken> {
     let mut out = Vec::new();
     let Some(job) = facts.jobs.get(&id) else {
         return out;
@@ -209,7 +209,7 @@ fn released_again(facts: &Facts, id: JobId) -> Vec<Broken> {
     out
 }
 
-fn above_most(facts: &Facts, raised: &Raised, id: JobId) -> Vec<Broken> {
+fn above_most(facts: &FederationFacts, raised: &RaisedJobs, id: JobId) -> Vec<Broken> {
     let Some(job) = facts.jobs.get(&id) else {
         return Vec::new();
     };
@@ -283,7 +283,7 @@ fn takes(spec: &JobSpec, kind: Kind) -> bool {
     asks && !(spec.revocable && kind == Kind::Cpus)
 }
 
-fn above_limit(facts: &Facts, sums: &Ledger, raised: &Raised) -> Vec<Broken> {
+fn above_limit(facts: &FederationFacts, sums: &Ledger, raised: &RaisedJobs) -> Vec<Broken> {
     let held = sums.held_by_path(facts);
     let raised: Vec<(&JobSpec, bool)> = raised
         .iter()

@@ -1,7 +1,7 @@
 //! How many things a leader holds of what jobs add, by name. Every field is named, so that a new one is counted or said to be of another
 //! size than that of jobs.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::picture::Picture;
@@ -96,7 +96,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         preemption,
         revision: _,
     } = picture;
-    let Facts {
+    let FederationFacts {
         clusters,
         control: _,
         pools: _,

@@ -5,7 +5,7 @@ use crate::demand::host_limits::HostLimits;
 use crate::demand::request::request;
 use crate::demand::slices::Line as SliceLine;
 use crate::demand::slices::lines;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -14,7 +14,7 @@ use echelon_core_pools::{Request, SliceRequest, Turn};
 use std::collections::BTreeMap;
 
 /// What a waiting group asks for, as far as the hosts where it is bound can hold it.
-pub(crate) fn ask(facts: &Facts, limits: &HostLimits, turn: &Turn) -> Option<Request> {
+pub(crate) fn ask(facts: &FederationFacts, limits: &HostLimits, turn: &Turn) -> Option<Request> {
     let job = facts.jobs.get(&turn.job)?;
     let spec = job.running_spec()?;
     let group = spec.group(&turn.group)?;
@@ -57,7 +57,7 @@ fn within_hosts(
 
 /// What a group asks for, or the gang that it belongs to.
 pub(crate) fn asked(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[SliceLine],

@@ -1,6 +1,6 @@
 //! What sums and queues depend on beside jobs.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::lends;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
@@ -33,7 +33,7 @@ pub(crate) struct OfCluster {
 }
 
 impl Basis {
-    pub(crate) fn of(facts: &Facts) -> Self {
+    pub(crate) fn of(facts: &FederationFacts) -> Self {
         let clusters = facts.clusters.iter();
         Self {
             structure: facts.structure,

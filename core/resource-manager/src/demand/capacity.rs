@@ -1,7 +1,7 @@
 //! Capacity that is divided among pools.
 
 use crate::demand::ledger::Ledger;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::cluster::Wish;
@@ -9,7 +9,7 @@ use echelon_core_model::{ClusterId, Kind, Resources};
 
 /// The usable capacity of every cluster.
 pub(crate) fn usable<'a>(
-    facts: &'a Facts,
+    facts: &'a FederationFacts,
     ledger: &'a Ledger,
 ) -> impl Iterator<Item = (&'a ClusterId, &'a ClusterView, UsableCapacity)> {
     let kinds = facts.lent_kinds();
@@ -19,7 +19,7 @@ pub(crate) fn usable<'a>(
 
 /// What there is to divide of what hosts lend: of clusters with a shard that obeys this leader.
 #[must_use]
-pub fn lent(facts: &Facts, ledger: &Ledger) -> Resources {
+pub fn lent(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger).filter(|(_, c, _)| c.takes_grants());
     there.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.lent))
 }
@@ -27,7 +27,7 @@ pub fn lent(facts: &Facts, ledger: &Ledger) -> Resources {
 /// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs
 /// have beside these counts as far as such work wants it: no other work can use it.
 #[must_use]
-pub fn capacity(facts: &Facts, ledger: &Ledger) -> Resources {
+pub fn capacity(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger);
     let (all, open) = there.fold((Resources::ZERO, Resources::ZERO), |(all, open), (_, _, c)| {
         (all.plus(c.all), open.plus(c.without_gpus))
@@ -40,7 +40,7 @@ pub fn capacity(facts: &Facts, ledger: &Ledger) -> Resources {
 /// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that
 /// are closed, and of clusters that are cordoned or draining.
 #[must_use]
-pub fn closed(facts: &Facts, ledger: &Ledger) -> Resources {
+pub fn closed(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);
     there.fold(Resources::ZERO, |sum, (_, c, usable)| {
         let of_hosts = c.capacity.as_ref().map(|told| told.closed).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! to another.
 
 use crate::assignment::indexes::{assign, give};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Brings the numbers of instances of daemons up to date: everything else treats them as asked for. Returns which have changed.
-pub(crate) fn count_daemons(facts: &mut Facts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+pub(crate) fn count_daemons(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
     let mut changed = BTreeSet::new();
     for id in jobs {
         let Some(spec) = counted(facts, *id) else {
@@ -29,7 +29,7 @@ pub(crate) fn count_daemons(facts: &mut Facts, jobs: &BTreeSet<JobId>) -> BTreeS
 }
 
 /// The spec of a daemon with as many instances as there are hosts; `None`: it is none, or has as many.
-fn counted(facts: &Facts, id: JobId) -> Option<JobSpec> {
+fn counted(facts: &FederationFacts, id: JobId) -> Option<JobSpec> {
     let job = facts.jobs.get(&id)?;
     let spec = job.spec.as_deref().filter(|spec| spec.kind == JobKind::Daemon)?;
     let mut next = spec.clone();
@@ -47,7 +47,7 @@ fn counted(facts: &Facts, id: JobId) -> Option<JobSpec> {
 }
 
 /// Gives each cluster the numbers that it lacks.
-pub(crate) fn assign_missing(facts: &Facts, id: JobId, job: &mut JobView, spec: &JobSpec) {
+pub(crate) fn assign_missing(facts: &FederationFacts, id: JobId, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = clusters(facts, spec, job, &group.name).into_iter().map(|c| {
             let wanted = wanted(facts, (id, job, spec), &group.name, &c);
@@ -93,7 +93,7 @@ fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> 
 
 /// A daemon's spec as a plan sees it: with one instance on each host that may be placed on, whatever its constraints say of hosts, which
 /// only shards can judge. Of other kinds the same spec.
-pub(crate) fn planned(facts: &Facts, spec: &JobSpec) -> JobSpec {
+pub(crate) fn planned(facts: &FederationFacts, spec: &JobSpec) -> JobSpec {
     let mut out = spec.clone();
     if spec.kind == JobKind::Daemon {
         let hosts: u64 = hosts(facts, spec).into_iter().map(|(_, n)| n).sum();
@@ -105,7 +105,7 @@ pub(crate) fn planned(facts: &Facts, spec: &JobSpec) -> JobSpec {
 }
 
 /// Gives clusters the numbers that a plan sees.
-pub(crate) fn assign_planned(facts: &Facts, job: &mut JobView, spec: &JobSpec) {
+pub(crate) fn assign_planned(facts: &FederationFacts, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = hosts(facts, spec);
         let decided = Arc::make_mut(&mut job.decided);
@@ -113,7 +113,7 @@ pub(crate) fn assign_planned(facts: &Facts, job: &mut JobView, spec: &JobSpec) {
     }
 }
 
-fn hosts(facts: &Facts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
+fn hosts(facts: &FederationFacts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
     let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
     let told = open.filter_map(|(id, view)| Some((id.clone(), view.capacity.as_ref()?.hosts)));
     told.map(|(id, n)| (id, u64::from(n)))
@@ -122,14 +122,19 @@ fn hosts(facts: &Facts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
 }
 
 /// How many numbers of a group its cluster has beyond its hosts.
-pub(crate) fn surplus(facts: &Facts, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
+pub(crate) fn surplus(facts: &FederationFacts, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
     let Some(spec) = job.running_spec() else { return 0 };
     let wanted = wanted(facts, (id, job, spec), &key.group, &key.cluster);
     assigned(job, &key.group, &key.cluster).saturating_sub(wanted)
 }
 
 /// The clusters that have, or are to have, something of a group.
-fn clusters(facts: &Facts, spec: &JobSpec, job: &JobView, group: &GroupName) -> BTreeSet<ClusterId> {
+fn clusters(
+    facts: &FederationFacts,
+    spec: &JobSpec,
+    job: &JobView,
+    group: &GroupName,
+) -> BTreeSet<ClusterId> {
     let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
     let has = job.decided.ranges(group).iter().map(|r| r.cluster.clone());
     open.map(|(id, _)| id.clone()).chain(has).collect()
@@ -148,7 +153,7 @@ fn assigned(job: &JobView, group: &GroupName, cluster: &ClusterId) -> u64 {
 /// How many a cluster is to have: one for each host. Before its shard has counted them it keeps what it has, and has one at least, by
 /// which it hears of the daemon. One that takes nothing new gets no more.
 fn wanted(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job, spec): (JobId, &JobView, &JobSpec),
     group: &GroupName,
     cluster: &ClusterId,

@@ -7,7 +7,7 @@ use crate::demand::basis::Basis;
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, request};
 use crate::demand::slices::{Line, has_begun, is_restless, is_somewhere_unplaced, lines};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -73,7 +73,7 @@ pub struct Entry {
 }
 
 /// What a job adds now.
-pub(crate) fn entry(facts: &Facts, basis: &Basis, id: JobId, job: &JobView) -> Entry {
+pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &JobView) -> Entry {
     let mut out = Entry {
         later: avoided_until(job),
         ..Entry::default()
@@ -107,7 +107,7 @@ pub(crate) fn entry(facts: &Facts, basis: &Basis, id: JobId, job: &JobView) -> E
 }
 
 /// What a job adds that is set aside: all that its shards say is active of it. It asks for no more, and nothing is taken of it.
-fn add_aside(out: &mut Entry, facts: &Facts, id: JobId, spec: &Arc<JobSpec>) {
+fn add_aside(out: &mut Entry, facts: &FederationFacts, id: JobId, spec: &Arc<JobSpec>) {
     out.spec = Some(Arc::clone(spec));
     out.pool = match pool_of(facts, &spec.pool) {
         PoolRef::Known(pool) => Some(pool),
@@ -156,7 +156,7 @@ fn add_places(out: &mut Entry, spec: &JobSpec, lines: &[Line]) {
 }
 
 pub(crate) fn waits(
-    (facts, basis): (&Facts, &Basis),
+    (facts, basis): (&FederationFacts, &Basis),
     (id, job): (JobId, &JobView),
     entry: &Entry,
     lines: &[Line],

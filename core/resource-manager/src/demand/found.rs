@@ -2,7 +2,7 @@
 
 use crate::assignment::indexes::{missing, note_holders};
 use crate::assignment::ranges::{Cut, change, joined};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
 use echelon_core_model::cluster::Wish;
@@ -20,7 +20,7 @@ pub(crate) struct FoundHere {
 }
 
 /// What was found of a job, the latest generation first.
-fn found_of(facts: &Facts, id: JobId) -> Vec<FoundHere> {
+fn found_of(facts: &FederationFacts, id: JobId) -> Vec<FoundHere> {
     let clusters = facts.clusters.iter();
     let clusters = clusters.filter(|(_, view)| view.wish() != Wish::Left);
     let all = clusters.flat_map(|(cluster, view)| {
@@ -41,7 +41,7 @@ fn found_of(facts: &Facts, id: JobId) -> Vec<FoundHere> {
 }
 
 /// Gives what was found of a job to the clusters that have it.
-pub(crate) fn take_found(facts: &Facts, id: JobId, job: &mut JobView) {
+pub(crate) fn take_found(facts: &FederationFacts, id: JobId, job: &mut JobView) {
     let mut found = found_of(facts, id);
     let Some(spec) = job.running().filter(|_| !found.is_empty()) else {
         return;

@@ -2,7 +2,7 @@
 
 use crate::demand::request::{PoolRef, avoided, pool_of, terms_in, unbound};
 use crate::demand::slices::Line;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::host_pools::HostPools;
 use crate::facts::job::JobView;
 use echelon_core_model::spec::JobSpec;
@@ -10,7 +10,7 @@ use echelon_core_model::{Generation, JobId, Resources};
 use echelon_core_pools::{Member, Request, SliceRequest, Unit};
 
 /// What of a gang is to begin together: all that is not granted yet and has not ended, of each group.
-pub(crate) fn members(facts: &Facts, job: &JobView, spec: &JobSpec, lines: &[Line]) -> Vec<Member> {
+pub(crate) fn members(facts: &FederationFacts, job: &JobView, spec: &JobSpec, lines: &[Line]) -> Vec<Member> {
     let bound = lines.iter().map(|l| Member {
         group: l.key.group.clone(),
         generation: l.key.generation,
@@ -51,7 +51,7 @@ pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -
 
 /// What a gang asks for; `None` when it asks for nothing, something of it is to leave, or its pool is not there.
 pub(crate) fn request(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job): (JobId, &JobView),
     spec: &JobSpec,
     lines: &[Line],

@@ -3,7 +3,7 @@
 use crate::assignment::{release, scale};
 use crate::demand::daemons::assign_missing;
 use crate::demand::found::take_found;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::JobId;
 use echelon_core_model::job::Desired;
@@ -11,7 +11,7 @@ use echelon_core_model::spec::JobKind;
 use std::collections::BTreeSet;
 
 /// Settles releases of jobs, and scales them. Returns those whose assignment has changed.
-pub(crate) fn follow_goals(facts: &mut Facts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
+pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
     let mut settled = BTreeSet::new();
     for id in jobs {
         let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);

@@ -2,7 +2,7 @@
 //! largest host decides. What no host can ever hold is no demand: it would keep capacity from other pools for ever.
 
 use crate::demand::ledger::Ledger;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
@@ -86,7 +86,7 @@ impl LargestHosts {
 }
 
 impl ClusterLimits {
-    fn of(facts: &Facts, ledger: &Ledger, id: &ClusterId, cluster: &ClusterView) -> Self {
+    fn of(facts: &FederationFacts, ledger: &Ledger, id: &ClusterId, cluster: &ClusterView) -> Self {
         let is_closed =
             cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
         let usable = || {
@@ -158,7 +158,7 @@ impl ClusterLimits {
 }
 
 impl HostLimits {
-    pub(crate) fn of(facts: &Facts, ledger: &Ledger) -> Self {
+    pub(crate) fn of(facts: &FederationFacts, ledger: &Ledger) -> Self {
         let clusters = facts.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
         Self(
             clusters
@@ -230,7 +230,7 @@ impl HostLimits {
 
 /// Why no host of a cluster can ever hold an instance of a group, where that is known.
 pub(crate) fn refusal(
-    facts: &Facts,
+    facts: &FederationFacts,
     ledger: &Ledger,
     cluster: &ClusterId,
     spec: &JobSpec,
@@ -243,7 +243,7 @@ pub(crate) fn refusal(
 
 /// How many instances of a group a cluster's hosts hold when they are empty; `None`: nothing says that there is a bound.
 pub(crate) fn ever_at(
-    facts: &Facts,
+    facts: &FederationFacts,
     ledger: &Ledger,
     cluster: &ClusterId,
     spec: &JobSpec,
@@ -257,7 +257,7 @@ pub(crate) fn ever_at(
 /// Why no host of any cluster that a job may use can ever hold an instance of a group: the first cluster's reason, with what is true
 /// of each. `None`: one can, or that is not known.
 pub(crate) fn fits_nowhere(
-    facts: &Facts,
+    facts: &FederationFacts,
     ledger: &Ledger,
     spec: &JobSpec,
     group: &GroupSpec,

@@ -18,7 +18,7 @@ use crate::demand::ledger::classes::KnownClass;
 use crate::demand::ledger::totals::{Step, Totals};
 #[cfg(test)]
 use crate::demand::request::PoolRef;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{ClusterId, JobId, Timestamp};
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub struct Ledger {
 }
 
 /// What a refresh has found.
-pub(crate) struct Refreshed {
+pub(crate) struct LedgerChanges {
     /// The jobs that have changed.
     pub(crate) jobs: BTreeSet<JobId>,
     /// The pools whose sums have.
@@ -61,7 +61,7 @@ pub(crate) struct Refreshed {
 
 impl Ledger {
     /// Brings the sums up to date with the jobs that have changed.
-    pub(crate) fn refresh(&mut self, facts: &Facts, changed: BTreeSet<JobId>) -> Refreshed {
+    pub(crate) fn refresh(&mut self, facts: &FederationFacts, changed: BTreeSet<JobId>) -> LedgerChanges {
         let mut jobs = changed;
         let basis = Basis::of(facts);
         if basis != self.basis {
@@ -72,12 +72,12 @@ impl Ledger {
             let now = facts.jobs.get(id).map(|job| entry(facts, &self.basis, *id, job));
             pools.extend(self.change(*id, now));
         }
-        Refreshed { jobs, pools }
+        LedgerChanges { jobs, pools }
     }
 
     /// The sums of everything, made anew.
     #[must_use]
-    pub fn new(facts: &Facts) -> Self {
+    pub fn new(facts: &FederationFacts) -> Self {
         let mut out = Self {
             basis: Basis::of(facts),
             ..Self::default()

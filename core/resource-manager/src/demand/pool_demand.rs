@@ -5,7 +5,7 @@ use crate::demand::entry::sums::Sums;
 use crate::demand::host_limits::HostLimits;
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::Resources;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -22,13 +22,13 @@ pub struct Wanted {
 
 /// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
 #[must_use]
-pub fn demands(facts: &Facts, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
+pub fn demands(facts: &FederationFacts, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     demands_within(&HostLimits::of(facts, ledger), facts, ledger)
 }
 
 pub(crate) fn demands_within(
     limits: &HostLimits,
-    facts: &Facts,
+    facts: &FederationFacts,
     ledger: &Ledger,
 ) -> BTreeMap<PoolIdx, Wanted> {
     let known = ledger.known();
@@ -39,7 +39,7 @@ pub(crate) fn demands_within(
 
 pub(crate) fn wanted(
     limits: &HostLimits,
-    facts: &Facts,
+    facts: &FederationFacts,
     ledger: &Ledger,
     pool: PoolIdx,
     of: &OfPool,
@@ -92,7 +92,7 @@ pub(crate) fn wanted(
 }
 
 /// The usable capacity of the clusters of a choice.
-fn clusters_of(facts: &Facts, ledger: &Ledger, only: &[String]) -> Resources {
+fn clusters_of(facts: &FederationFacts, ledger: &Ledger, only: &[String]) -> Resources {
     let chosen = usable(facts, ledger).filter(|(id, c, _)| {
         let name = c.row.as_ref().map_or("", |r| r.name.as_str());
         only.iter().any(|o| o == name || o == id.as_str())

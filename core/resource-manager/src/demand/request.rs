@@ -2,7 +2,7 @@
 
 use crate::assignment::indexes::missing;
 use crate::demand::slices::{Line, has_begun};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId};
@@ -19,7 +19,7 @@ pub enum PoolRef {
     Unknown(String),
 }
 
-pub(crate) fn pool_of(facts: &Facts, path: &str) -> PoolRef {
+pub(crate) fn pool_of(facts: &FederationFacts, path: &str) -> PoolRef {
     let found = facts.hierarchy.find(path);
     let leaf = found.filter(|i| facts.hierarchy.is_leaf(*i));
     leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
@@ -28,7 +28,7 @@ pub(crate) fn pool_of(facts: &Facts, path: &str) -> PoolRef {
 /// What a group asks for: more at the clusters where something of it is bound, and clusters for the rest. `None` when it asks
 /// for nothing, or its pool is not there.
 pub(crate) fn request(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[Line],
@@ -72,7 +72,7 @@ pub(crate) fn request(
 
 /// Instances of a group that are bound nowhere and ask for a cluster. Daemons ask for none: the hosts of each cluster are
 /// counted.
-pub(crate) fn unbound(facts: &Facts, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
+pub(crate) fn unbound(facts: &FederationFacts, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
     let asks = facts.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
     if asks { missing(job, group) } else { 0 }
 }
@@ -96,7 +96,7 @@ pub(crate) fn avoided(job: &JobView, group: &GroupName) -> Vec<ClusterId> {
 }
 
 /// One instance of a group.
-pub(crate) fn unit_of(facts: &Facts, group: &GroupSpec) -> Unit {
+pub(crate) fn unit_of(facts: &FederationFacts, group: &GroupSpec) -> Unit {
     Unit::one(group.room()).on(facts.host_pools.index(&group.siting.host_pool))
 }
 
@@ -116,7 +116,7 @@ pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
 }
 
 /// On what terms a job asks for more of a pool.
-pub(crate) fn terms_in(facts: &Facts, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
+pub(crate) fn terms_in(facts: &FederationFacts, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
     Terms {
         counted: !facts.hierarchy.bounds_jobs(pool) || has_begun(lines),
         ..terms_of(spec)

@@ -1,6 +1,6 @@
 //! The slices of a job in numbers.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use echelon_core_model::cluster::Wish;
@@ -18,7 +18,7 @@ pub(crate) struct Line {
 }
 
 /// The slices of a job's assignment, as it is decided, by group.
-pub(crate) fn lines(facts: &Facts, id: JobId, job: &JobView) -> Vec<Line> {
+pub(crate) fn lines(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Line> {
     let slices = job.decided_slices().into_iter();
     slices
         .map(|(key, ranges)| {
@@ -44,7 +44,7 @@ pub(crate) fn has_begun(lines: &[Line]) -> bool {
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.
-pub(crate) fn is_restless(facts: &Facts, lines: &[Line]) -> bool {
+pub(crate) fn is_restless(facts: &FederationFacts, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
     let draining = |l: &Line| {
         let cluster = facts.clusters.get(&l.key.cluster);
@@ -54,7 +54,7 @@ pub(crate) fn is_restless(facts: &Facts, lines: &[Line]) -> bool {
     lines.iter().any(|l| marked(l) || draining(l) || waits(l))
 }
 
-pub(crate) fn is_somewhere_unplaced(facts: &Facts, id: JobId, lines: &[Line]) -> bool {
+pub(crate) fn is_somewhere_unplaced(facts: &FederationFacts, id: JobId, lines: &[Line]) -> bool {
     let reports = lines.iter().filter_map(|l| facts.report(id, &l.key));
     let mut reasons = reports.flat_map(|r| &r.waiting);
     reasons.any(|(reason, _, _)| is_unplaced(reason.code))

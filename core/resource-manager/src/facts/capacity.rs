@@ -1,6 +1,6 @@
 //! Capacity of a cluster: what its hosts have, what is taken of it, and what is left.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::{HostPools, left_on};
 use echelon_core_model::cluster::Wish;
@@ -151,7 +151,7 @@ pub fn lends(cluster: &ClusterView) -> Resources {
 
 /// 1 of each kind that clusters lend to new work.
 #[must_use]
-pub(crate) fn lent_kinds(facts: &Facts) -> Resources {
+pub(crate) fn lent_kinds(facts: &FederationFacts) -> Resources {
     let open = facts.clusters.values();
     let open = open.filter(|c| c.takes_grants() && c.wish() == Wish::Active);
     open.fold(Resources::ZERO, |sum, c| sum.max_each(lends(c)))

@@ -1,6 +1,6 @@
 //! What shards have reported of the groups of a job, and which clusters hear of it.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId};
@@ -14,7 +14,7 @@ pub fn listeners(job: &JobView) -> BTreeSet<ClusterId> {
 
 /// What a cluster said of a group.
 pub fn reports<'a>(
-    facts: &'a Facts,
+    facts: &'a FederationFacts,
     id: JobId,
     cluster: &ClusterId,
     group: &'a GroupName,
@@ -27,7 +27,7 @@ pub fn reports<'a>(
 
 /// Whether a cluster has confirmed that nothing of a job lives there, having heard its present goal.
 #[must_use]
-pub fn has_confirmed(facts: &Facts, id: JobId, job: &JobView, cluster: &ClusterId) -> bool {
+pub fn has_confirmed(facts: &FederationFacts, id: JobId, job: &JobView, cluster: &ClusterId) -> bool {
     let Some(head) = &job.head else { return false };
     let left = facts
         .clusters

@@ -2,7 +2,7 @@
 //! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
 
 use crate::event::LinkId;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::{ClusterView, GroupWord, Reports};
 use echelon_core_model::claim::ClaimReport;
 use echelon_core_model::directive::{Report, ReportPart, SliceReport};
@@ -38,7 +38,7 @@ pub struct HeardClaims {
 }
 
 /// A stream has opened: what is said on it begins anew.
-pub fn opened(facts: &mut Facts, cluster: &ClusterId, link: LinkId, now: Timestamp) {
+pub fn opened(facts: &mut FederationFacts, cluster: &ClusterId, link: LinkId, now: Timestamp) {
     let view = facts.clusters.entry(cluster.clone()).or_default();
     view.link = Some(link);
     view.incoming = None;
@@ -49,7 +49,7 @@ pub fn opened(facts: &mut Facts, cluster: &ClusterId, link: LinkId, now: Timesta
 }
 
 /// A stream has closed. Tells whose it was.
-pub fn closed(facts: &mut Facts, link: LinkId) -> Option<ClusterId> {
+pub fn closed(facts: &mut FederationFacts, link: LinkId) -> Option<ClusterId> {
     let (id, view) = facts.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
     view.link = None;
     view.incoming = None;
@@ -58,7 +58,7 @@ pub fn closed(facts: &mut Facts, link: LinkId) -> Option<ClusterId> {
 
 /// The cluster of a stream.
 #[must_use]
-pub fn cluster_of(facts: &Facts, link: LinkId) -> Option<ClusterId> {
+pub fn cluster_of(facts: &FederationFacts, link: LinkId) -> Option<ClusterId> {
     let mut clusters = facts.clusters.iter();
     clusters
         .find(|(_, view)| view.link == Some(link))
@@ -67,7 +67,7 @@ pub fn cluster_of(facts: &Facts, link: LinkId) -> Option<ClusterId> {
 
 /// The cluster of a stream over which a report came that names another one.
 #[must_use]
-pub fn false_name(facts: &Facts, link: LinkId, report: &Report) -> Option<ClusterId> {
+pub fn false_name(facts: &FederationFacts, link: LinkId, report: &Report) -> Option<ClusterId> {
     let named = facts.clusters.get(&report.cluster);
     if named.is_some_and(|view| view.link == Some(link)) {
         return None;
@@ -76,7 +76,7 @@ pub fn false_name(facts: &Facts, link: LinkId, report: &Report) -> Option<Cluste
 }
 
 /// Takes a report in; `None` when it is not to be believed.
-pub fn heard(facts: &mut Facts, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
+pub fn heard(facts: &mut FederationFacts, link: LinkId, report: Report, now: Timestamp) -> Option<Heard> {
     let view = facts.clusters.get_mut(&report.cluster)?;
     if view.link != Some(link) || (report.epoch, report.sequence) <= view.last_report {
         return None;
@@ -106,7 +106,7 @@ pub fn heard(facts: &mut Facts, link: LinkId, report: Report, now: Timestamp) ->
 }
 
 /// Notes which grants and parts a shard has obeyed: older ones are used no more.
-pub fn note_obeyed(facts: &mut Facts, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
+pub fn note_obeyed(facts: &mut FederationFacts, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
     let Some(view) = facts.clusters.get(cluster) else {
         return;
     };

@@ -25,7 +25,7 @@
 //! Asked by the cycle before it routes.
 
 use crate::effect::Effect;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
@@ -66,7 +66,7 @@ fn is_awaited(view: &ClusterView) -> bool {
 }
 
 /// Why nothing is assigned; `None`: all clusters have told.
-fn awaited(facts: &Facts) -> Option<Reason> {
+fn awaited(facts: &FederationFacts) -> Option<Reason> {
     let views = facts.clusters.values().filter(|view| is_awaited(view));
     let names: Vec<&str> = views
         .filter_map(|v| v.row.as_ref())

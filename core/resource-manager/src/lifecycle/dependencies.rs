@@ -1,7 +1,7 @@
 //! What a job waits for of other jobs. As long as it waits it has no cluster and no grant, so no shard hears of it. Once all of it is
 //! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::ended::has_begun;
 use crate::facts::job::JobView;
 use crate::lifecycle::schedules::scheduled;
@@ -27,13 +27,17 @@ pub enum Stands {
 
 /// How all that a job waits for stands, the worst of it, and the one that it is worst with. `gone` are jobs that storage knows no more.
 #[must_use]
-pub fn stands<'a>(facts: &Facts, gone: &BTreeSet<JobId>, spec: &'a JobSpec) -> (Stands, Option<&'a After>) {
+pub fn stands<'a>(
+    facts: &FederationFacts,
+    gone: &BTreeSet<JobId>,
+    spec: &'a JobSpec,
+) -> (Stands, Option<&'a After>) {
     let each = spec.rules.after.iter().map(|a| (of_one(facts, gone, a), Some(a)));
     each.max_by_key(|(stands, _)| *stands)
         .unwrap_or((Stands::Met, None))
 }
 
-fn of_one(facts: &Facts, gone: &BTreeSet<JobId>, after: &After) -> Stands {
+fn of_one(facts: &FederationFacts, gone: &BTreeSet<JobId>, after: &After) -> Stands {
     let Some(id) = after.id else {
         return Stands::Failed;
     };
@@ -69,7 +73,7 @@ const fn came_to(state: JobState, begun: bool, condition: Condition) -> Stands {
 }
 
 /// Why all instances of a job wait that is not released.
-pub fn waiting(facts: &Facts, job: &JobView, now: Timestamp) -> Vec<Waiting> {
+pub fn waiting(facts: &FederationFacts, job: &JobView, now: Timestamp) -> Vec<Waiting> {
     let Some(spec) = job.spec.as_deref().filter(|_| job.is_held()) else {
         return Vec::new();
     };
@@ -101,7 +105,7 @@ pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Ve
 }
 
 /// An awaited job in words.
-pub(crate) fn told(facts: &Facts, after: &After) -> String {
+pub(crate) fn told(facts: &FederationFacts, after: &After) -> String {
     let job = after.id.and_then(|id| facts.jobs.get(&id));
     let ended = after.id.and_then(|id| facts.ended.get(&id));
     let state = job.map(state_of).or(ended.map(|e| e.state));

@@ -1,6 +1,6 @@
 //! Whether a job has ended, and how.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::group_reports::has_confirmed;
 use crate::facts::job::JobView;
 use echelon_core_model::job::{Desired, JobState};
@@ -9,7 +9,7 @@ use echelon_core_model::{ClusterId, JobId, RangeSet, Reason, ReasonCode};
 
 /// How a job would end now, before its head is confirmed; `None` while it goes on.
 #[must_use]
-pub fn outcome(facts: &Facts, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
+pub fn outcome(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
     let desired = job.desired();
     let verdict = job.head.as_ref().and_then(|h| h.verdict.as_deref());
     let verdict = verdict.filter(|_| desired == Desired::Stopped);
@@ -38,7 +38,7 @@ pub fn outcome(facts: &Facts, id: JobId, job: &JobView) -> Option<(JobState, Rea
 
 /// Clusters that have not confirmed a stop or delete.
 #[must_use]
-pub fn awaited(facts: &Facts, id: JobId, job: &JobView) -> Vec<ClusterId> {
+pub fn awaited(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<ClusterId> {
     if job.desired() == Desired::Running {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub fn awaited(facts: &Facts, id: JobId, job: &JobView) -> Vec<ClusterId> {
 }
 
 /// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
-fn completed(facts: &Facts, id: JobId, job: &JobView) -> Option<JobState> {
+fn completed(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<JobState> {
     let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
     let settled = job.durable == job.decided && job.next_head.is_none();
     if !settled || spec.instances() == 0 {

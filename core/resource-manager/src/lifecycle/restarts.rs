@@ -1,7 +1,7 @@
 //! Restarts over all clusters: how far the latest one is, by what shards tell of their groups, and how many it may have down at once.
 //! Shards replace runs by themselves, within their parts of `max_unavailable`.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
 use crate::facts::job::JobView;
 use echelon_core_model::directive::SliceReport;
@@ -26,7 +26,12 @@ pub fn batch(job: &JobView) -> Option<u32> {
 
 /// What became of a job's latest restart, with what is over as it was at its end.
 #[must_use]
-pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Option<RestartProgress> {
+pub fn progress(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    now: Timestamp,
+) -> Option<RestartProgress> {
     let wish = job.head.as_ref()?.restarts.as_deref()?;
     let known = job.progress.as_ref().and_then(|p| p.restart.as_deref());
     let before = known.filter(|p| p.version == wish.version).copied();
@@ -47,7 +52,7 @@ pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Opti
     })
 }
 
-fn restarting(facts: &Facts, id: JobId, cluster: &ClusterId, group: &GroupName) -> u64 {
+fn restarting(facts: &FederationFacts, id: JobId, cluster: &ClusterId, group: &GroupName) -> u64 {
     let view = facts.clusters.get(cluster);
     let word = view.and_then(|v| v.words.get(&(id, group.clone())));
     word.map_or(0, |w| w.restarting)
@@ -55,7 +60,7 @@ fn restarting(facts: &Facts, id: JobId, cluster: &ClusterId, group: &GroupName) 
 
 /// Whether what a cluster has of a group was told by a shard that knew of the restart.
 fn has_heard(
-    (facts, id, job): (&Facts, JobId, &JobView),
+    (facts, id, job): (&FederationFacts, JobId, &JobView),
     (cluster, group): (&ClusterId, &GroupName),
     version: Version,
 ) -> bool {

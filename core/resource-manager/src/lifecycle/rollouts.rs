@@ -1,7 +1,7 @@
 //! Rollouts over all clusters: how far each is, by what shards tell of their slices; which instances may be updated while canaries
 //! wait; and what follows when too many fail. Shards replace instances by themselves, within their parts of `max_unavailable`.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
 use crate::facts::job::JobView;
 use crate::lifecycle::head_change::Bid;
@@ -62,7 +62,7 @@ fn asked(job: &JobView, group: &GroupSpec) -> u64 {
 
 /// Active instances of a group beyond those that are asked for, by what shards say, as far as a rollout has more than asked for: as many
 /// more may be down.
-fn surplus(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
+fn surplus(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let Some(surge) = job.surge.get(&group.name) else {
         return 0;
     };
@@ -72,7 +72,7 @@ fn surplus(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     more.min(u64::from(*surge))
 }
 
-fn told(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> Told {
+fn told(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> Told {
     let mut out = Told::default();
     for cluster in job.durable.holders.keys() {
         for report in reports(facts, id, cluster, &group.name).filter(|r| is_about(r, group)) {
@@ -90,7 +90,7 @@ const fn is_about(report: &SliceReport, group: &GroupSpec) -> bool {
 /// Whether as many instances of a group as are asked for are of the version that is wanted, and available, and no run is of another. While
 /// a rollout is held nothing is due to be replaced, so that runs of another version are known by not being counted as updated: one beyond
 /// the number may be of the new version while one within it is not.
-fn is_whole(facts: &Facts, id: JobId, job: &JobView, (group, told): (&GroupSpec, Told)) -> bool {
+fn is_whole(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec, told: Told) -> bool {
     let clusters = job.durable.holders.keys();
     let mut said = clusters.flat_map(|c| reports(facts, id, c, &group.name));
     let is_new = |r: &SliceReport| is_about(r, group) && r.outdated == 0 && r.live <= r.updated;
@@ -99,7 +99,12 @@ fn is_whole(facts: &Facts, id: JobId, job: &JobView, (group, told): (&GroupSpec,
 
 /// What became of a job's rollout, with what is over as it was at its end.
 #[must_use]
-pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Option<RolloutProgress> {
+pub fn progress(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    now: Timestamp,
+) -> Option<RolloutProgress> {
     let wish = job.head.as_ref()?.rollout.as_deref()?;
     let known = job.progress.as_ref().and_then(|p| p.rollout.as_deref());
     let before = known.filter(|p| p.number == wish.number);
@@ -108,7 +113,10 @@ pub fn progress(facts: &Facts, id: JobId, job: &JobView, now: Timestamp) -> Opti
     };
     let all: Vec<(&GroupSpec, Told)> = spec.groups.iter().map(|g| (g, told(facts, id, job, g))).collect();
     let settled = job.durable == job.decided && job.next_head.is_none();
-    let done = settled && all.iter().all(|of| is_whole(facts, id, job, *of));
+    let done = settled
+        && all
+            .iter()
+            .all(|(group, told)| is_whole(facts, id, job, group, *told));
     let waits = |(g, told): &(&GroupSpec, Told)| gate((wish, job, spec), g, *told) == Gate::Canaries;
     let waits = all.iter().any(waits);
     let state = match (done, wish.back.is_some(), wish.held.is_some()) {
@@ -162,7 +170,7 @@ fn canaries(job: &JobView, spec: &JobSpec, group: &GroupSpec) -> u32 {
 
 /// Instances of a group with smaller numbers may be updated now.
 #[must_use]
-pub fn reach(facts: &Facts, id: JobId, job: &JobView, name: &GroupName) -> u32 {
+pub fn reach(facts: &FederationFacts, id: JobId, job: &JobView, name: &GroupName) -> u32 {
     let found = under_way(job).and_then(|(wish, spec)| Some((wish, spec, spec.group(name)?)));
     let Some((wish, spec, group)) = found else {
         return u32::MAX;
@@ -185,7 +193,7 @@ pub fn reach(facts: &Facts, id: JobId, job: &JobView, name: &GroupName) -> u32 {
 
 /// How far stateful instances may be updated: so many as may be down, in the order of their numbers, from the lowest that is not good
 /// with the new version. Of a cluster that has not told of this version the lowest number counts.
-fn in_order(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
+fn in_order(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
     let clusters = job.durable.holders.keys();
     let first = clusters.filter_map(|cluster| {
         let ranges = job.durable.ranges(&group.name).iter();
@@ -214,7 +222,7 @@ pub fn may_be_down(job: &JobView, group: &GroupSpec) -> u32 {
 /// Most instances of a group that may be down at once, for any reason of ours. Who runs beyond its number while it is updated makes up for
 /// as many.
 #[must_use]
-pub fn most_down(facts: &Facts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
+pub fn most_down(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let least = u32::from(job.surge.get(&group.name).is_none());
     let most = u64::from(may_be_down(job, group).max(least));
     let most = most.saturating_add(surplus(facts, id, job, group));
@@ -237,7 +245,7 @@ pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
 }
 
 /// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.
-pub(crate) fn on_failures(facts: &Facts, id: JobId, job: &JobView) -> Option<Bid> {
+pub(crate) fn on_failures(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<Bid> {
     let (wish, spec) = under_way(job).filter(|_| job.is_live() && job.next_head.is_none())?;
     if wish.back.is_some() || wish.held.is_some() || spec.update.on_failure == OnFailure::Continue {
         return None;

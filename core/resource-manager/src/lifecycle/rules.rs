@@ -1,7 +1,7 @@
 //! How a job ends by its own rules: enough instances have succeeded, too many have failed, it came too late, or what it waits for will
 //! never be. Pure: judged by counts and times, never by single instances, so that ten million cost as much as one.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::lifecycle::dependencies::{Stands, stands, told};
 use crate::lifecycle::head_change::Bid;
@@ -24,7 +24,13 @@ pub struct Ruling {
 
 /// What the rules say of a job; a newer wish or version is looked at when it is in force.
 #[must_use]
-pub fn ruling(facts: &Facts, gone: &BTreeSet<JobId>, id: JobId, job: &JobView, now: Timestamp) -> Ruling {
+pub fn ruling(
+    facts: &FederationFacts,
+    gone: &BTreeSet<JobId>,
+    id: JobId,
+    job: &JobView,
+    now: Timestamp,
+) -> Ruling {
     if !job.is_live() {
         return of_ended(job, now);
     }
@@ -88,7 +94,7 @@ fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
     }
 }
 
-fn of_held(facts: &Facts, gone: &BTreeSet<JobId>, spec: &JobSpec) -> Ruling {
+fn of_held(facts: &FederationFacts, gone: &BTreeSet<JobId>, spec: &JobSpec) -> Ruling {
     match stands(facts, gone, spec) {
         (Stands::Met, _) => Ruling {
             released: true,
@@ -113,7 +119,7 @@ struct Count {
 
 /// On the word of every holder of now: what a shard has told once is stored there, and never less later, but where a gang begins anew as
 /// a whole. Then so many had not succeeded as the job needs, and all of it is at one shard, which tells of it in order.
-fn count(facts: &Facts, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
+fn count(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
         let counts = spec.group(&key.group).is_some_and(|g| spec.waits_for(g));
@@ -171,7 +177,7 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
     (open == 0).then(|| failed(Reason::new(ReasonCode::RetriesExhausted)))
 }
 
-fn by_time(facts: &Facts, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
+fn by_time(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
     // Without anything to wait for it has waited since it was made. Another machine's clock says when that was: under the leader that
     // reads it first it counts from then.
     let stored = || {
@@ -209,7 +215,7 @@ fn never_left_waiting(job: &JobView) -> bool {
 }
 
 /// Whether every cluster that has a part of it says so; silence proves nothing.
-fn nothing_begun(facts: &Facts, id: JobId, job: &JobView) -> bool {
+fn nothing_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
     job.slices().keys().all(|key| {
         let heard = facts.clusters.get(&key.cluster).is_some_and(|c| c.settled);
         let begun =

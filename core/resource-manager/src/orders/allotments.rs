@@ -2,7 +2,7 @@
 //! raised only by what is free, and what was taken from another cluster is free when that cluster's shard has confirmed it. So
 //! where more clusters hold a group than the limit has units, a restart goes from cluster to cluster.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts::most_down;
@@ -76,7 +76,12 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
 
 /// The parts of a group that clusters are to have now; only of those that can be told.
 #[must_use]
-pub fn parts(facts: &Facts, id: JobId, job: &JobView, group: &GroupName) -> BTreeMap<ClusterId, u64> {
+pub fn parts(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    group: &GroupName,
+) -> BTreeMap<ClusterId, u64> {
     let spec = job.spec.as_ref().and_then(|s| s.group(group));
     let running = job
         .head
@@ -103,7 +108,7 @@ pub fn parts(facts: &Facts, id: JobId, job: &JobView, group: &GroupName) -> BTre
 }
 
 fn holder(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job, group): (JobId, &JobView, &GroupName),
     cluster: &ClusterId,
     limit: u64,

@@ -2,7 +2,7 @@
 
 use crate::demand::ledger::Ledger;
 use crate::effect::Effect;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use echelon_core_model::ClusterId;
@@ -13,7 +13,7 @@ use echelon_core_model::spec::{ClusterChoice, names_cluster};
 /// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
 /// holds, first those are left out of which the largest host says most.
 pub(crate) fn named(
-    _facts: &Facts,
+    _facts: &FederationFacts,
     ledger: &Ledger,
     cluster: &ClusterId,
     view: &ClusterView,

@@ -1,7 +1,7 @@
 //! What is ordered of a cluster for a job: made from the stored assignment only, so a shard never hears of what could still be
 //! undecided. The same picture gives the same orders; they are sent when they change, and renewed.
 
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
 use crate::facts::job::JobView;
 use crate::facts::known::KnownHead;
@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 /// stop: then each of them is to be confirmed.
 #[must_use]
 pub fn orders(
-    facts: &Facts,
+    facts: &FederationFacts,
     id: JobId,
     job: &JobView,
     cluster: &ClusterId,
@@ -38,7 +38,7 @@ pub fn orders(
 }
 
 fn order(
-    facts: &Facts,
+    facts: &FederationFacts,
     (id, job, head): (JobId, &JobView, &KnownHead),
     cluster: &ClusterId,
     group: &GroupName,

@@ -12,14 +12,14 @@ const BURSTS: u64 = 6;
 /// gang may take more than there is: then nothing else is preempted until that is made up for. A new leader's is empty: however
 /// often leaders change, no more is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Budget {
+pub struct PreemptionBudget {
     /// In instances times [`WHOLE`].
     left: i64,
     filled_at: Option<Timestamp>,
     limit: u64,
 }
 
-impl Budget {
+impl PreemptionBudget {
     /// Fills it for the time that has passed. `active`: instances of the whole federation.
     pub(crate) fn fill(&mut self, rules: &Preemption, active: u64, now: Timestamp) {
         self.limit = rules.a_minute(active);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_minute_gives_its_limit_and_a_burst_at_most() {
         let (rules, start) = (rules(Amount::Count(600)), Timestamp(1_000_000));
-        let mut budget = Budget::default();
+        let mut budget = PreemptionBudget::default();
         budget.fill(&rules, 0, start);
         assert_eq!(
             (budget.left(), budget.burst()),
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_debt_is_made_up_for_before_anything_else_is_taken() {
         let (rules, start) = (rules(Amount::Count(60)), Timestamp(1_000_000));
-        let mut budget = Budget::default();
+        let mut budget = PreemptionBudget::default();
         budget.fill(&rules, 0, start);
         budget.fill(&rules, 0, start.plus(Span::minutes(1)));
         budget.spend(70);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_gives_nothing_twice() {
         let (rules, start) = (rules(Amount::Count(60)), Timestamp(1_000_000));
-        let mut budget = Budget::default();
+        let mut budget = PreemptionBudget::default();
         budget.fill(&rules, 0, start);
         budget.fill(&rules, 0, start.plus(Span::seconds(5)));
         budget.fill(&rules, 0, start);

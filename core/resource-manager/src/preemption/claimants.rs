@@ -1,10 +1,10 @@
 //! What claims are about: who claims, whether he still wants it, what of his room is there, and when a claim is over.
 
-use crate::admission::{Withheld, Withholdings};
+use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
 use crate::demand::slices::lines;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use crate::preemption::claims::{ClaimView, Claims};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
@@ -13,7 +13,7 @@ use echelon_core_pools::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a claim is about: its slices, and what is asked for.
-fn claimant(facts: &Facts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
+fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
     let lines = lines(facts, id, job);
@@ -108,7 +108,7 @@ impl Claimant {
 }
 
 /// What is kept for one claimant, by one claim or several.
-struct Kept<'a> {
+struct KeptCapacity<'a> {
     claim: &'a Claim,
     waits: &'a ClusterId,
     parts: Vec<ClaimPart>,
@@ -117,8 +117,8 @@ struct Kept<'a> {
 }
 
 /// The capacity that shards hold for claimants, or that pools keep for them.
-pub(crate) fn withheld(facts: &Facts, claims: &Claims) -> Withholdings {
-    let mut kept: Vec<Kept<'_>> = Vec::new();
+pub(crate) fn withheld(facts: &FederationFacts, claims: &Claims) -> RequestedCapacity {
+    let mut kept: Vec<KeptCapacity<'_>> = Vec::new();
     // Claims of one claimant at several clusters are about the same capacity of a pool, and those at one cluster about parts of it.
     let mut in_pools: BTreeSet<(JobId, &GroupName)> = BTreeSet::new();
     let mut on_hosts: BTreeMap<(JobId, &ClusterId, &GroupName), usize> = BTreeMap::new();
@@ -142,18 +142,18 @@ pub(crate) fn withheld(facts: &Facts, claims: &Claims) -> Withholdings {
         if open.is_some() {
             on_hosts.insert((job, &view.waits, &first.group), kept.len());
         }
-        kept.push(Kept {
+        kept.push(KeptCapacity {
             claim: &view.claim,
             waits: &view.waits,
             parts: view.claim.parts.clone(),
             open: open.map(<[ClaimPart]>::to_vec),
         });
     }
-    let mut out = Withholdings {
+    let mut out = RequestedCapacity {
         capacity: Vec::new(),
         requesting: claims.all.values().map(|view| view.claim.job).collect(),
     };
-    for Kept {
+    for KeptCapacity {
         claim,
         waits,
         parts,
@@ -165,7 +165,7 @@ pub(crate) fn withheld(facts: &Facts, claims: &Claims) -> Withholdings {
         };
         let units = claimant.units(&parts, open.as_deref());
         if let Some(request) = claimant.request {
-            out.capacity.push(Withheld {
+            out.capacity.push(WithheldCapacity {
                 request,
                 cluster: waits.clone(),
                 units,
@@ -205,7 +205,7 @@ pub struct EndedRequest {
 
 /// Ends requests that are met, not wanted any more, refused or too old.
 pub(crate) fn expire(
-    facts: &Facts,
+    facts: &FederationFacts,
     claims: &mut Claims,
     now: Timestamp,
     rules: Preemption,

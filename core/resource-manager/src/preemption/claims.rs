@@ -7,14 +7,14 @@ use crate::admission::binding::bind;
 use crate::config::Preemption;
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use crate::preemption::budget::Budget;
+use crate::preemption::budget::PreemptionBudget;
 use crate::preemption::holders::Holders;
 use crate::preemption::preempt::{Made, UNBOUND, remedy};
 use crate::preemption::starved::{Starved, note};
 use crate::preemption::unplaced::Homeless;
-use crate::preemption::{Known, PreemptionReport};
+use crate::preemption::{PreemptionInputs, PreemptionReport};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
 use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Span, Timestamp};
@@ -62,7 +62,7 @@ pub struct Claims {
     /// Instances taken in the last minute: when, and how many.
     pub taken: Vec<(Timestamp, u64)>,
     /// How many more may be taken.
-    pub(crate) budget: Budget,
+    pub(crate) budget: PreemptionBudget,
 }
 
 impl Claims {
@@ -88,7 +88,7 @@ impl Claims {
 
     /// The groups for which no other may be made now. While a shard has not answered, it is not known what is still lacking. A
     /// gang, and a pool, get all that they lack by one.
-    pub(crate) fn busy(&self, facts: &Facts) -> BTreeSet<(JobId, &GroupName)> {
+    pub(crate) fn busy(&self, facts: &FederationFacts) -> BTreeSet<(JobId, &GroupName)> {
         let is_gang = |job: &JobId| {
             let spec = facts.jobs.get(job).and_then(|job| job.spec.as_ref());
             spec.is_none_or(|spec| spec.gang.is_some())
@@ -174,7 +174,7 @@ impl Claims {
     }
 
     /// A claim can be sent when its shard knows the claimant.
-    pub(crate) fn look_for_claimants(&mut self, facts: &Facts) {
+    pub(crate) fn look_for_claimants(&mut self, facts: &FederationFacts) {
         let waiting = self.all.values().filter(|c| !c.awaits.is_empty());
         let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(facts, c, part)));
         let known: Vec<ClaimId> = known.map(|c| c.claim.id).collect();
@@ -292,7 +292,7 @@ struct BoundClaimant {
 
 /// When and by what rules requests are made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules<'a> {
+pub(crate) struct RequestRules<'a> {
     /// What pools are entitled to.
     pub(crate) first: &'a Entitled,
     pub(crate) preemption: Preemption,
@@ -301,21 +301,21 @@ pub(crate) struct Rules<'a> {
 
 /// Decides for what capacity is made now: for what is starved, and for what finds no host. Binds the claimants.
 pub(crate) fn request(
-    facts: &mut Facts,
+    facts: &mut FederationFacts,
     ledger: &Ledger,
     admission: &LastAdmission,
     claims: &mut Claims,
-    by: Rules<'_>,
+    by: RequestRules<'_>,
     name: impl FnMut() -> ClaimId,
     report: &mut PreemptionReport,
 ) {
-    let Rules {
+    let RequestRules {
         first,
         preemption: rules,
         now,
     } = by;
     let before = std::mem::take(&mut claims.starved);
-    let known = Known {
+    let known = PreemptionInputs {
         facts,
         ledger,
         admission,
@@ -325,7 +325,7 @@ pub(crate) fn request(
     claims.starved = starved;
     report.changed.extend(&changed);
     report.starved = changed;
-    let known = Known {
+    let known = PreemptionInputs {
         facts,
         ledger,
         admission,
@@ -366,7 +366,7 @@ pub(crate) fn request(
 }
 
 /// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
-fn bind_claimant(facts: &mut Facts, made: &Made) -> BoundClaimant {
+fn bind_claimant(facts: &mut FederationFacts, made: &Made) -> BoundClaimant {
     let id = made.claim.job;
     let parts = made.claim.parts.iter();
     let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = parts.partition(|p| p.generation == UNBOUND);
@@ -392,7 +392,7 @@ fn bind_claimant(facts: &mut Facts, made: &Made) -> BoundClaimant {
 
 /// Whether the shard of a claimant has reported all that is bound there, and so what was bound for it. A pool's capacity is made
 /// whoever asks for it: there it is enough that the binding is stored.
-fn is_known(facts: &Facts, view: &ClaimView, part: &ClaimPart) -> bool {
+fn is_known(facts: &FederationFacts, view: &ClaimView, part: &ClaimPart) -> bool {
     let Some(job) = facts.jobs.get(&view.claim.job) else {
         return false;
     };

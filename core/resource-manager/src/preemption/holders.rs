@@ -1,8 +1,8 @@
 //! Who has the clusters at which somebody waits in vain: he is entitled to room there, there is none, and nobody who has some of it has
 //! more than his own. Told with the reason why he waits.
 
-use crate::facts::Facts;
-use crate::preemption::Known;
+use crate::facts::FederationFacts;
+use crate::preemption::PreemptionInputs;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -17,7 +17,7 @@ pub(crate) type Holders = BTreeMap<ClusterId, Box<str>>;
 
 /// What is to be said to groups that wait in vain. `O(jobs)`, and only when there are such groups.
 pub(crate) fn holders(
-    known: Known<'_>,
+    known: PreemptionInputs<'_>,
     rooms: &Rooms,
     in_vain: &[Request],
 ) -> BTreeMap<(JobId, GroupName), Holders> {
@@ -41,7 +41,7 @@ pub(crate) fn holders(
 
 /// The pools that have most of the first kind of which there is too little.
 fn told(
-    facts: &Facts,
+    facts: &FederationFacts,
     rooms: &Rooms,
     held: &BTreeMap<(ClusterId, PoolIdx), Resources>,
     request: &Request,

@@ -5,10 +5,10 @@
 use crate::demand::entry::sums::Sums;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::division::Entitled;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::preemption::Known;
+use crate::preemption::PreemptionInputs;
 use echelon_core_model::claim::Victim;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -24,7 +24,7 @@ const LOSERS: usize = 100_000;
 
 /// Who may lose something, while claims are made.
 pub(crate) struct Losers<'a> {
-    known: Known<'a>,
+    known: PreemptionInputs<'a>,
     first: &'a Entitled,
     /// What each pool has, granted or active.
     has: Vec<Resources>,
@@ -66,7 +66,7 @@ pub(crate) struct Offered {
 }
 
 impl<'a> Losers<'a> {
-    pub(crate) fn new(known: Known<'a>, first: &'a Entitled) -> Self {
+    pub(crate) fn new(known: PreemptionInputs<'a>, first: &'a Entitled) -> Self {
         let has = sums(known, |sums| sums.allocated);
         Self {
             known,
@@ -252,7 +252,11 @@ impl Tally {
     }
 
     /// The pools from a victim's up to the one that is above the claimant, too.
-    fn between<'a>(&'a self, facts: &'a Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + 'a {
+    fn between<'a>(
+        &'a self,
+        facts: &'a FederationFacts,
+        pool: PoolIdx,
+    ) -> impl Iterator<Item = PoolIdx> + 'a {
         chain(facts, pool).take_while(|i| !self.above.contains(i))
     }
 
@@ -275,7 +279,7 @@ impl Tally {
     }
 }
 
-fn chain(facts: &Facts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
+fn chain(facts: &FederationFacts, pool: PoolIdx) -> impl Iterator<Item = PoolIdx> + '_ {
     std::iter::once(pool).chain(facts.hierarchy.above(pool))
 }
 
@@ -285,7 +289,7 @@ fn is_gang(job: &JobView) -> bool {
 
 /// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
 /// nobody has answered yet.
-fn staying(known: Known<'_>) -> Vec<Resources> {
+fn staying(known: PreemptionInputs<'_>) -> Vec<Resources> {
     let mut out = sums(known, |sums| sums.allocated.minus(sums.leaving));
     let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     for claim in unanswered {
@@ -303,7 +307,7 @@ fn staying(known: Known<'_>) -> Vec<Resources> {
 }
 
 /// What each pool has, with those below it.
-fn sums(known: Known<'_>, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
+fn sums(known: PreemptionInputs<'_>, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
     let mut out = vec![Resources::ZERO; known.facts.hierarchy.len()];
     for (pool, of) in known.ledger.known() {
         let of = which(of.sums().ordinary);
@@ -312,7 +316,12 @@ fn sums(known: Known<'_>, which: impl Fn(Sums) -> Resources) -> Vec<Resources> {
     out
 }
 
-fn change(sums: &mut [Resources], facts: &Facts, pool: PoolIdx, by: impl Fn(Resources) -> Resources) {
+fn change(
+    sums: &mut [Resources],
+    facts: &FederationFacts,
+    pool: PoolIdx,
+    by: impl Fn(Resources) -> Resources,
+) {
     for i in chain(facts, pool) {
         if let Some(sum) = sums.get_mut(i) {
             *sum = by(*sum);
@@ -321,7 +330,7 @@ fn change(sums: &mut [Resources], facts: &Facts, pool: PoolIdx, by: impl Fn(Reso
 }
 
 /// Room of one instance beside what hosts lend.
-fn ordinary(facts: &Facts, spec: &JobSpec, room: Resources) -> Resources {
+fn ordinary(facts: &FederationFacts, spec: &JobSpec, room: Resources) -> Resources {
     if spec.revocable {
         room.minus(room.lent_part(facts.lent_kinds()))
     } else {
@@ -346,7 +355,7 @@ fn enough(lacking: Resources, room: Resources) -> u64 {
 
 /// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance. A service whose
 /// `max_unavailable` is all at other clusters loses nothing: its shard would stop none of it, whoever else could have been offered.
-fn slices(facts: &Facts, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
+fn slices(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
     let view = facts.clusters.get(cluster);
     let job = facts.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
     let (Some(view), Some((job, spec))) = (view, job) else {
@@ -375,7 +384,7 @@ fn slices(facts: &Facts, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resourc
 }
 
 /// All that is active of a gang, with the ordinary room of all of it, if it is all at one cluster and nothing of it goes already.
-fn whole(facts: &Facts, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
+fn whole(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
     let others = facts.clusters.iter().filter(|(c, _)| *c != cluster);
     let mut elsewhere = others.flat_map(|(_, view)| view.reports_of(id));
     let view = facts.clusters.get(cluster)?;

@@ -2,12 +2,12 @@
 //! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
 //! Pure: the same facts and decisions give the same claims.
 
-use crate::admission::Withheld;
+use crate::admission::WithheldCapacity;
 use crate::admission::router::Router;
 use crate::config::Preemption;
 use crate::demand::ask::ask;
 use crate::division::Entitled;
-use crate::preemption::Known;
+use crate::preemption::PreemptionInputs;
 use crate::preemption::claimants::withheld;
 use crate::preemption::claims::Claims;
 use crate::preemption::holders::{Holders, holders};
@@ -52,7 +52,7 @@ pub(crate) struct Remedy {
 
 /// What is to be done now. `first` is what pools are entitled to; `name` names claims.
 pub(crate) fn remedy(
-    known: Known<'_>,
+    known: PreemptionInputs<'_>,
     first: &Entitled,
     rules: &Preemption,
     now: Timestamp,
@@ -127,7 +127,7 @@ pub(crate) enum Claimed {
 }
 
 pub(crate) struct Offer<'a> {
-    pub(crate) known: Known<'a>,
+    pub(crate) known: PreemptionInputs<'a>,
     pub(crate) first: &'a Entitled,
     pub(crate) rooms: Rooms,
     pub(crate) router: Router<'a>,
@@ -168,10 +168,10 @@ pub(crate) struct HeldCapacity {
 }
 
 /// What is held for groups by claims that were answered.
-fn held_capacity(known: Known<'_>) -> BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> {
+fn held_capacity(known: PreemptionInputs<'_>) -> BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> {
     let mut out: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> = BTreeMap::new();
     let all = withheld(known.facts, known.requests).capacity.into_iter();
-    for Withheld {
+    for WithheldCapacity {
         request,
         cluster,
         units,

@@ -2,7 +2,7 @@
 //! where he waits next, and stored with the job's progress, so that it goes on under the next leader.
 
 use crate::config::Preemption;
-use crate::preemption::Known;
+use crate::preemption::PreemptionInputs;
 use crate::preemption::preempt::LOOKS;
 use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_core_pools::{Line, Turn};
@@ -44,7 +44,11 @@ impl Starved {
 }
 
 /// Since when jobs are starved, and of which that has changed.
-pub(crate) fn note(known: Known<'_>, mut starved: Starved, now: Timestamp) -> (Starved, BTreeSet<JobId>) {
+pub(crate) fn note(
+    known: PreemptionInputs<'_>,
+    mut starved: Starved,
+    now: Timestamp,
+) -> (Starved, BTreeSet<JobId>) {
     let mut changed = BTreeSet::new();
     let waiting = first(known, NOTED, |line, _| line.starved.is_some());
     // Who is granted and finds no host is starved as well.
@@ -68,7 +72,7 @@ pub(crate) fn note(known: Known<'_>, mut starved: Starved, now: Timestamp) -> (S
 }
 
 /// Those that are starved for long enough and for whom nothing is under way, in order of admission.
-pub(crate) fn starved<'a>(known: Known<'a>, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
+pub(crate) fn starved<'a>(known: PreemptionInputs<'a>, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
     let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
     let claims = known.requests;
     let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
@@ -81,7 +85,7 @@ pub(crate) fn starved<'a>(known: Known<'a>, rules: &Preemption, now: Timestamp) 
 }
 
 /// The first of all who wait, and of each line, of whom something holds: there may be very many.
-fn first<'a>(known: Known<'a>, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&'a Turn> {
+fn first<'a>(known: PreemptionInputs<'a>, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&'a Turn> {
     let pools = known.admission.starved_pools.iter();
     let lines = pools.filter_map(|pool| known.ledger.queue().lines_of(*pool));
     let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));

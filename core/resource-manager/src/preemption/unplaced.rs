@@ -4,9 +4,9 @@
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, terms_in, unit_of};
 use crate::demand::slices::{Line, lines};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
-use crate::preemption::Known;
+use crate::preemption::PreemptionInputs;
 use crate::preemption::losers::Lacking;
 use crate::preemption::preempt::{Claimed, Draft, LOOKS, Made, Offer};
 use echelon_core_model::claim::ClaimId;
@@ -47,7 +47,7 @@ impl Homeless {
 }
 
 /// Those who are granted and find no host, the first in order of admission.
-pub(crate) fn unplaced(known: Known<'_>) -> Vec<Unplaced> {
+pub(crate) fn unplaced(known: PreemptionInputs<'_>) -> Vec<Unplaced> {
     let mut first: BTreeMap<(Turn, usize), Unplaced> = BTreeMap::new();
     for id in known.ledger.unplaced() {
         let job = known
@@ -58,7 +58,7 @@ pub(crate) fn unplaced(known: Known<'_>) -> Vec<Unplaced> {
         let Some((job, spec)) = job.filter(|(_, spec)| !spec.revocable) else {
             continue;
         };
-        for (i, unplaced) in of_job(known.facts, (*id, job), spec).into_iter().enumerate() {
+        for (i, unplaced) in of_job(known.facts, *id, job, spec).into_iter().enumerate() {
             let turn = Turn {
                 priority: Reverse(spec.precedence()),
                 job: *id,
@@ -74,13 +74,13 @@ pub(crate) fn unplaced(known: Known<'_>) -> Vec<Unplaced> {
 }
 
 /// Of a job, each slice that is granted and finds no host; of a gang all of it, if nothing of it has begun.
-fn of_job(facts: &Facts, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced> {
+fn of_job(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> Vec<Unplaced> {
     let PoolRef::Known(pool) = pool_of(facts, &spec.pool) else {
         return Vec::new();
     };
-    let lines = lines(facts, of.0, of.1);
+    let lines = lines(facts, id, job);
     let request = |line: &Line, unit: Unit, n: u64, gang: Vec<Member>| Request {
-        job: of.0,
+        job: id,
         group: line.key.group.clone(),
         pool,
         terms: terms_in(facts, pool, spec, &lines),
@@ -100,7 +100,7 @@ fn of_job(facts: &Facts, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced>
     if spec.gang.is_none() {
         let waiting = lines
             .iter()
-            .filter_map(|line| Some((line, waits(facts, of, line)?)));
+            .filter_map(|line| Some((line, waits(facts, id, job, line)?)));
         let singles = waiting.filter_map(|(line, (n, since))| {
             let (n, since) = (n, since?);
             let unit = unit_of(facts, spec.group(&line.key.group)?);
@@ -109,7 +109,7 @@ fn of_job(facts: &Facts, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced>
         });
         return singles.collect();
     }
-    let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(facts, of, line)).collect();
+    let waiting: Option<Vec<_>> = lines.iter().map(|line| waits(facts, id, job, line)).collect();
     let begun = lines
         .iter()
         .any(|l| l.count.active > 0 || l.count.startable() > l.allocated);
@@ -138,7 +138,7 @@ fn of_job(facts: &Facts, of: (JobId, &JobView), spec: &JobSpec) -> Vec<Unplaced>
 
 /// How many instances of a slice are granted and not active, and since when no host has room for some of them; `None` while its
 /// shard does not know the grant.
-fn waits(facts: &Facts, (id, job): (JobId, &JobView), line: &Line) -> Option<(u64, Option<Timestamp>)> {
+fn waits(facts: &FederationFacts, id: JobId, job: &JobView, line: &Line) -> Option<(u64, Option<Timestamp>)> {
     let report = facts.report(id, &line.key)?;
     let grant = job
         .grants

@@ -5,7 +5,7 @@ use crate::admission::router::{GroupOf, Router};
 use crate::demand::request::{PoolRef, pool_of, request, terms_in, unit_of};
 use crate::demand::slices::Line;
 use crate::demand::{gangs, host_limits};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
@@ -108,7 +108,7 @@ fn of_gang(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
 }
 
 /// Why a slice gets no more whatever room there is.
-fn barred(facts: &Facts, key: &SliceKey) -> Option<Reason> {
+fn barred(facts: &FederationFacts, key: &SliceKey) -> Option<Reason> {
     let cluster = facts.clusters.get(&key.cluster)?;
     if !cluster.takes_grants() {
         return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));

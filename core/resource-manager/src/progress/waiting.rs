@@ -4,7 +4,7 @@
 use crate::admission::router::GroupOf;
 use crate::assignment::indexes::missing;
 use crate::demand::slices::{Line, lines};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::known::KnownWaiting;
 use crate::facts::slice::{SliceCount, SliceKey};
@@ -274,7 +274,7 @@ impl Tally<'_> {
 }
 
 /// Instances of a job that is not to run any more, and that live on because nothing is killed.
-pub(crate) fn withheld(facts: &Facts, id: JobId, job: &JobView) -> Vec<Waiting> {
+pub(crate) fn withheld(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Waiting> {
     let mut out = Vec::new();
     for key in job.slices().into_keys() {
         let told = facts.report(id, &key).into_iter().flat_map(|r| &r.waiting);

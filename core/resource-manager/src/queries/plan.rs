@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::admission::capacity::rooms;
-use crate::admission::rounds::{Rounds, admissions};
+use crate::admission::rounds::{AdmissionRounds, admissions};
 use crate::admission::router::{GroupOf, Router, demand};
 use crate::answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolPlan};
 use crate::demand::ask::{ask, asked};
@@ -12,7 +12,7 @@ use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::demand::{daemons, host_limits};
 use crate::division::{Entitled, entitled};
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::job::{JobView, Release};
 use crate::facts::known::KnownHead;
 use crate::picture::Picture;
@@ -75,7 +75,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         }
     };
     let withheld = withheld(&picture.facts, &picture.preemption);
-    let rounds = Rounds {
+    let rounds = AdmissionRounds {
         facts: &picture.facts,
         ledger: &ledger,
         holds: &picture.admission.holds,
@@ -96,7 +96,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
 }
 
 /// An id younger than every job's, so that the plan waits behind all of its priority.
-fn newest_id(facts: &Facts) -> JobId {
+fn newest_id(facts: &FederationFacts) -> JobId {
     JobId(
         facts
             .jobs
@@ -133,7 +133,7 @@ fn drops(demand: &Demand<'_>, clusters: &[Candidate]) -> Vec<Dropped> {
     dropped.collect()
 }
 
-fn pool_plan(facts: &Facts, spec: &JobSpec, ledger: &Ledger, entitled: &Entitled) -> PoolPlan {
+fn pool_plan(facts: &FederationFacts, spec: &JobSpec, ledger: &Ledger, entitled: &Entitled) -> PoolPlan {
     let pool = facts.hierarchy.leaf(&spec.pool);
     let at = pool_of(facts, &spec.pool);
     PoolPlan {

@@ -10,6 +10,7 @@ use crate::lifecycle::head_changes::AT_ONCE;
 use crate::manager::ResourceManager;
 use crate::tests::shard::ModelShard;
 use echelon_core_model::assignment::AssignedRange;
+use echelon_core_model::claim::Victim;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::directive::{Directive, Order, Report};
 use echelon_core_model::job::{Desired, Head, JobState};
@@ -286,6 +287,13 @@ impl Case {
         let job = self.store_job(n, spec);
         self.hint(job);
         job
+    }
+
+    /// Of each open preemption request, how many instances may be taken, and how many its victims name.
+    pub fn requested(&self) -> Vec<(u64, u64)> {
+        let requests = self.rm.picture().preemption.all.values();
+        let of = |victims: &[Victim]| victims.iter().map(|v| v.most).sum();
+        requests.map(|r| (r.claim.most, of(&r.claim.victims))).collect()
     }
 
     pub fn hint(&mut self, job: JobId) {

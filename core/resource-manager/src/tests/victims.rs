@@ -122,9 +122,8 @@ fn a_unit_that_needs_more_victims_than_a_burst_is_asked_for_with_all_of_them() {
     case.run_for(Span::seconds(25));
     case.held = Some((ClusterId::new("a"), Vec::new()));
     case.run_for(Span::seconds(15));
-    let requests = case.rm.picture().preemption.all.values();
-    let most: Vec<u64> = requests.map(|c| c.claim.most).collect();
-    assert!(most.len() == 1 && most[0] >= 4, "{most:?}");
+    let requested = case.requested();
+    assert!(matches!(requested[..], [(4.., _)]), "{requested:?}");
 }
 
 #[test]

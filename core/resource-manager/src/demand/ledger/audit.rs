@@ -8,7 +8,7 @@ use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::{Step, Totals};
 use crate::demand::request::PoolRef;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use echelon_core_model::JobId;
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Audit {
 impl Ledger {
     /// Looks at the next jobs, and at all sums when these were the last. `O(jobs of a look)`, and `O(pools,
     /// clusters)` at the end of a round.
-    pub(crate) fn audit(&mut self, facts: &Facts) -> Vec<Broken> {
+    pub(crate) fn audit(&mut self, facts: &FederationFacts) -> Vec<Broken> {
         let first = self.audit.last.is_none().then(|| facts.jobs.iter());
         let further = self.audit.last.map(|last| facts.jobs.after(last));
         let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
@@ -74,7 +74,7 @@ impl Ledger {
 
 impl Totals {
     /// Which sums differ.
-    fn differences(&self, derived: &Self, facts: &Facts) -> Vec<Broken> {
+    fn differences(&self, derived: &Self, facts: &FederationFacts) -> Vec<Broken> {
         let mut of = Vec::new();
         let path = |pool: &PoolRef| match pool {
             PoolRef::Known(i) => facts

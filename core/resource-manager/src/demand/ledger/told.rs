@@ -5,7 +5,7 @@ use crate::demand::entry::sums::{BothSums, Worth};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
 use crate::demand::request::PoolRef;
-use crate::facts::Facts;
+use crate::facts::FederationFacts;
 use crate::facts::capacity::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -160,18 +160,18 @@ impl Ledger {
     }
 
     /// Sums by path, of pools in the tree or not.
-    pub(crate) fn by_path(&self, facts: &Facts) -> BTreeMap<String, BothSums> {
+    pub(crate) fn by_path(&self, facts: &FederationFacts) -> BTreeMap<String, BothSums> {
         let all = self.paths(facts);
         all.map(|(path, of)| (path, of.sums())).collect()
     }
 
     /// What jobs have by path, of pools in the tree or not.
-    pub(crate) fn held_by_path(&self, facts: &Facts) -> BTreeMap<String, Held> {
+    pub(crate) fn held_by_path(&self, facts: &FederationFacts) -> BTreeMap<String, Held> {
         let all = self.paths(facts);
         all.map(|(path, of)| (path, of.held())).collect()
     }
 
-    fn paths<'a>(&'a self, facts: &'a Facts) -> impl Iterator<Item = (String, &'a OfPool)> {
+    fn paths<'a>(&'a self, facts: &'a FederationFacts) -> impl Iterator<Item = (String, &'a OfPool)> {
         let path = |pool: &PoolRef| match pool {
             PoolRef::Known(i) => facts.hierarchy.pool(*i).map(|p| p.path.clone()),
             PoolRef::Unknown(path) => Some(path.clone()),
