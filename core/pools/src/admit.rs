@@ -1,5 +1,5 @@
-//! Which waiting instances are admitted: by priority, then age. Where a pool is fair to its users, the user with the
-//! least comes first.
+//! Which waiting instances are admitted: by priority, then age. Where a pool is fair to its users, the user
+//! with the least comes first.
 //! As many whole instances are admitted as fit into their pool, every pool above it, and a cluster. An instance that is bound
 //! to a cluster begins there; for all others admission asks routing. What cannot fit does not block what can behind it. Why
 //! the others are not admitted follows from the capacity that is left.

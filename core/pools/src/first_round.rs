@@ -1,6 +1,7 @@
-//! Round 0 of entitlement, kept while demands change. Most changes of demand change no amount: a pool that wanted more
-//! than it gets, and still does, leaves every other pool with what it has. Such a change costs a walk up the tree. After
-//! any other change the next read divides the whole capacity, once. The result is that of `entitle`.
+//! Round 0 of entitlement, kept while demands change. Most changes of demand change no amount: a pool that
+//! has more demand than it gets, before and after, leaves every other pool with what it has. Such a change
+//! costs a walk up the tree. After any other change the next read divides the whole capacity, once. The
+//! result is that of `entitle`.
 
 use crate::entitle::{Entitlements, cap, divide, set};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};

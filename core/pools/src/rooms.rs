@@ -157,7 +157,7 @@ impl Rooms {
         }
     }
 
-    /// Says of which clusters no host can ever take a class: their capacity is none for it.
+    /// Sets the clusters of which no host can ever take a class. For that class they have no capacity.
     pub fn close(&mut self, closed: &Arc<BTreeSet<(ClassDigest, ClusterIdx)>>) {
         self.closed = Arc::clone(closed);
     }

@@ -1,5 +1,5 @@
-//! Who may begin more, and where: capacity that is left, queues in their order, routing, and binding. Nothing is admitted while
-//! what is allocated and what is raised together exceed pool, entitlement, group or cluster.
+//! What may begin, and where: remaining capacity, ordered queues, routing, and binding. Nothing is admitted
+//! if what is allocated and what is raised would together exceed pool, entitlement, group or cluster.
 
 pub(crate) mod binding;
 pub(crate) mod candidates;
@@ -36,33 +36,33 @@ pub struct LastAdmission {
     pub rooms: Rooms,
     /// The clusters as it saw them.
     pub(crate) candidates: Arc<Candidates>,
-    /// When it was noted last of some pools what waits for a cluster.
+    /// When starvation was last noted for some pools.
     noted: Timestamp,
-    /// When capacity was kept last for gangs.
+    /// When capacity holds for gangs were last computed.
     held: Timestamp,
-    /// What the second round went by and gave; `None` when there was none.
+    /// What the second round used and gave; `None` when there was none.
     pub(crate) second_round: Option<Again>,
-    /// Capacity that is kept together for gangs.
+    /// Capacity holds for gangs.
     pub(crate) holds: Holds,
-    /// What of `rooms` they keep.
+    /// What of `rooms` they take.
     pub(crate) kept: Vec<(Hold, Kept)>,
-    /// Gangs for which nothing is certain to become free.
+    /// Gangs for which no capacity is certain to become free.
     pub(crate) blocked: BTreeSet<JobId>,
-    /// Pools of which something was starved when it was noted last.
+    /// Pools in which something was starved when starvation was last noted.
     pub(crate) starved_pools: BTreeSet<PoolIdx>,
 }
 
-/// Capacity that is kept for one request: nothing else is admitted into it.
+/// A capacity hold for one request: nothing else is admitted into it.
 #[derive(Debug, Clone)]
 pub(crate) struct WithheldCapacity {
     pub(crate) request: Request,
-    /// Where.
+    /// The cluster.
     pub(crate) cluster: ClusterId,
     /// For how many units of each generation.
     pub(crate) units: Vec<(Generation, u64)>,
 }
 
-/// All capacity that preemption keeps.
+/// All capacity holds of preemption.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestedCapacity {
     pub(crate) capacity: Vec<WithheldCapacity>,
@@ -109,21 +109,22 @@ pub struct GrantChange {
 pub struct AdmissionReport {
     /// What may begin, in the order in which it was admitted.
     pub admitted: Vec<Admission>,
-    /// How many more instances each slice may begin, those included that were bound for it.
+    /// How many more instances each slice may begin, including those that were bound for it.
     pub bound: BTreeMap<(JobId, SliceKey), u64>,
     /// Indexes that were bound ahead.
     pub bound_ahead: Vec<AheadBinding>,
     /// Grants that change.
     pub granted: Vec<GrantChange>,
-    /// Grants that may not change yet: their shard does not obey this leader, or what is to leave is not stored.
+    /// Grants that may not change yet: their shard does not obey this leader, or the marks of what is to
+    /// leave are not stored.
     pub deferred: u64,
     /// Jobs that were admitted, and whether they counted among those of their pool before.
     pub raised: BTreeMap<JobId, bool>,
-    /// Jobs whose assignment or grants have changed.
+    /// Jobs with a changed assignment or changed grants.
     pub changed: BTreeSet<JobId>,
     /// Whether capacity was divided a second time.
     pub second_round: bool,
-    /// Whether starvation and kept capacity were looked at, which is once a second.
+    /// Whether starvation and capacity holds were computed, which happens once a second.
     pub is_full: bool,
 }
 

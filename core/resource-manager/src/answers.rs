@@ -55,14 +55,14 @@ pub struct GroupPlan {
     pub fits_nowhere: Option<Reason>,
 }
 
-/// A cluster's part of a group.
+/// A cluster's share of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterShare {
     /// The cluster.
     pub cluster: ClusterId,
     /// Its name.
     pub name: String,
-    /// Instances that would begin there; of a daemon all that belong there.
+    /// Instances that would begin there. Of a daemon: all that belong there.
     pub instances: u64,
 }
 
@@ -80,19 +80,19 @@ pub struct Dropped {
 /// How the pools stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFigures {
-    /// The tree that this went by.
+    /// The tree that these figures are about.
     pub tree: PoolTree,
-    /// In ordinary room.
+    /// In ordinary capacity.
     pub ordinary: SideFigures,
-    /// In what hosts lend.
+    /// In revocable capacity.
     pub lent: SideFigures,
     /// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there.
     pub closed: Resources,
-    /// What of allocated ordinary room is counted apart.
+    /// What of allocated ordinary capacity is counted apart.
     pub held: BTreeMap<String, Held>,
 }
 
-/// How the pools stand in the room of one side.
+/// How the pools stand in the capacity of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFigures {
     /// What jobs could use of empty hosts, by the pool that they name.
@@ -101,7 +101,8 @@ pub struct SideFigures {
     pub allocated: BTreeMap<String, Resources>,
     /// What round 0 gives each pool, with its proof.
     pub certificate: Certificate,
-    /// What each keeps of that, and may use in the end. Nothing when nobody waits for entitlement, and so there is no second round; nor
-    /// under another tree, since who can use what then follows from what would run.
+    /// What each pool keeps of that, and what it may use in the end. Empty when no pool lacks entitlement,
+    /// because there is no second round then. Also empty under another tree: what each pool can use would
+    /// depend on what would run.
     pub second: Vec<SecondLine>,
 }

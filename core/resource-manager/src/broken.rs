@@ -39,7 +39,7 @@ pub enum Broken {
         /// Its reservation.
         reservation: Resources,
     },
-    /// Revocable work has more of what is lent after a raise of such work than its pool may have.
+    /// Revocable work has more revocable capacity after a raise of such work than its pool may have.
     #[error("pool {pool} has {allocated} of lent room, above its limit of {limit} for it")]
     PoolRevocableLimit {
         /// The pool.
@@ -49,7 +49,7 @@ pub enum Broken {
         /// Its limit.
         limit: Resources,
     },
-    /// Controllers have more after a raise of one of them than their pool allows them.
+    /// Controllers have more after a raise of a controller than their pool allows.
     #[error("pool {pool} has {allocated} allocated to controllers, above its limit for them of {limit}")]
     PoolControllers {
         /// The pool.
@@ -59,7 +59,7 @@ pub enum Broken {
         /// What they may have.
         limit: Resources,
     },
-    /// More jobs of a pool have begun, or more instances are active, after one more has than may be.
+    /// After a raise, more jobs of a pool have begun, or more instances are active, than the pool may have.
     #[error("pool {pool} has {have} {what} after a raise, above its most of {most}")]
     PoolNumbers {
         /// The pool.
@@ -71,7 +71,7 @@ pub enum Broken {
         /// How many there may be.
         most: u64,
     },
-    /// A number is assigned at a generation that it had elsewhere.
+    /// An index is assigned again at a generation that it had at another cluster.
     #[error(
         "job {job}: group {group} numbers {numbers} are assigned again at a generation that {cluster} released"
     )]
@@ -80,9 +80,9 @@ pub enum Broken {
         job: JobId,
         /// The group.
         group: GroupName,
-        /// The numbers.
+        /// The indexes.
         numbers: String,
-        /// Who released them.
+        /// The cluster that released them.
         cluster: ClusterId,
     },
     /// A grant for a slice that the assignment does not have.
@@ -105,16 +105,16 @@ pub enum Broken {
         /// Its most.
         most: u64,
     },
-    /// The sums that are kept are not those of the jobs.
+    /// The ledger's sums are not those of all jobs.
     #[error("the sums that are kept over cycles are not those of all jobs")]
     Sums,
-    /// What is kept of a job's sums is not what follows from what is known of it.
+    /// The ledger's entry of a job does not follow from the facts about the job.
     #[error("job {job}: what is kept of its sums does not follow from what is known of it")]
     Entry {
         /// The job.
         job: JobId,
     },
-    /// A sum that is kept is not that of the jobs.
+    /// One of the ledger's sums is not that of its jobs.
     #[error("a sum that is kept of {of} is not that of its jobs")]
     Sum {
         /// Of what.

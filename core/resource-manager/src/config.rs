@@ -1,4 +1,5 @@
-//! Timings and bounds of a resource manager. The tested program is the shipped one: tests change values here, nothing else.
+//! Timings and bounds of a resource manager. The tested program is the shipped one: tests change only the
+//! values here.
 
 use echelon_core_model::store::REQUEST_IDS_KEPT;
 use echelon_core_model::{Amount, Span};
@@ -25,21 +26,24 @@ pub struct Config {
     pub heads_within: Span,
     /// Pools, clusters and heartbeats are read again this often.
     pub reread: Span,
-    /// A stream without a report for a third of this is asked for a full one; for all of it, it is silent.
+    /// A stream without a report for a third of this is asked for a full one. Without a report for all of it,
+    /// it is silent.
     pub silent_after: Span,
-    /// A heartbeat that has not changed for this long is none, nor is one whose Mesos contact is as old.
+    /// A heartbeat that has not changed for this long does not count. Nor does one with a Mesos contact as
+    /// old as that.
     pub unreachable_after: Span,
     /// Waiting instances that a cluster cannot place for this long go elsewhere.
     pub spill_after: Span,
-    /// How room is made for those who are entitled to it.
+    /// How capacity is made for work that is entitled to it.
     pub preemption: Preemption,
     /// Shortest time between two writes of one job's progress.
     pub progress_every: Span,
-    /// How long after its creation the head of a deleted job stays, so that no repeated create makes the job again.
+    /// How long after its creation the head of a deleted job stays, so that a repeated create does not make
+    /// the job again.
     pub tombstones: Span,
-    /// Live jobs that each cycle looks at in their turn, though nothing of them has changed.
+    /// Live jobs that each cycle looks at by cursor, though nothing of them has changed.
     pub turns: usize,
-    /// Most instances that leave draining clusters in one `reread`.
+    /// Most instances that leave draining clusters in one cycle.
     pub drain_batch: u64,
     /// Most reads and raises under way while recovering.
     pub reads_at_once: usize,
@@ -74,7 +78,8 @@ impl Config {
                 patience: Span::minutes(10),
             },
             progress_every: Span::millis(250),
-            // The hour is for clocks that differ: those of gateways, which make ids, of storage, which forgets requests, and ours.
+            // The hour is for clocks that differ: gateways make ids, storage forgets requests, and this
+            // process decides.
             tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),
             turns: 200,
             drain_batch: 200,
@@ -85,25 +90,25 @@ impl Config {
     }
 }
 
-/// How preemption goes.
+/// The bounds of preemption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preemption {
-    /// How long a shape has to be starved before room is made for it.
+    /// How long an equivalence class of requests must starve before capacity is made for it.
     pub after: Span,
-    /// Most instances that are taken in a minute, of all that are active in the federation.
+    /// Most instances that are preempted in a minute, of all that are active in the federation.
     pub a_minute: Amount,
-    /// So many may be taken in any case, where that is a part of all.
+    /// The least bound for a minute when `a_minute` is a percentage.
     pub at_least: u64,
-    /// Most claims at one cluster that its shard has not answered.
+    /// Most preemption requests at one cluster that its shard has not answered.
     pub unanswered: usize,
-    /// Most claims at one cluster.
+    /// Most preemption requests at one cluster.
     pub open: usize,
-    /// How long a claim is kept.
+    /// How long a preemption request stays open.
     pub patience: Span,
 }
 
 impl Preemption {
-    /// Most instances that are taken in a minute while so many are active.
+    /// Most instances that are preempted in a minute while this many are active.
     #[must_use]
     pub fn a_minute(&self, active: u64) -> u64 {
         match self.a_minute {

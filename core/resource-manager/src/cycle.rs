@@ -1,8 +1,10 @@
-//! One cycle (section 3). Releases are settled and goals followed. Quota is divided, and what is admitted is bound. Capacity
-//! is made for what is entitled to it, and what is to leave is marked. What was decided is stored, and what is stored is
-//! ordered. A cycle runs after events, once in each `cycle` on average, and once a second in any case. It looks at what has
-//! changed, at waiting work that could get something, and at some other jobs in turn, never at all jobs. Deciding twice on the
-//! same picture changes nothing.
+//! One cycle (section 3). Releases are settled and goals followed. Capacity is divided among pools. What is
+//! admitted is bound. Capacity is made for work that is entitled to it, and what is to leave is marked.
+//! Decisions are stored, and what is stored is ordered.
+//!
+//! A cycle runs after events, once in each `cycle` on average, and once a second in any case. It looks at
+//! what has changed, at waiting work that could get something, and at some other jobs by cursor. It never
+//! looks at all jobs. Deciding twice on the same state changes nothing.
 
 use crate::admission::binding::{bind_admitted, bind_ahead};
 use crate::admission::grants::grant;
@@ -48,7 +50,7 @@ pub struct CycleReport {
 }
 
 impl CycleReport {
-    /// What was decided, by stage and kind, with how often. Most of them are 0.
+    /// The number of decisions, by stage and kind. Most of them are 0.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, &'static str, u64)> {
         let Self {
@@ -107,7 +109,7 @@ impl fmt::Display for CycleReport {
 }
 
 impl ResourceManager {
-    /// Runs the stages in order. Each gets what those before it have decided.
+    /// Runs the stages in order. Each gets the decisions of the stages before it.
     pub(crate) fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> CycleReport {
         self.picture.revision += 1;
         let changes = self.take_turns(now);
@@ -150,7 +152,7 @@ impl ResourceManager {
         }
     }
 
-    /// Brings the sums up to date, and keeps in mind whose grants may follow.
+    /// Brings the sums up to date, and notes the jobs that may need other grants.
     pub(crate) fn refresh(&mut self) {
         let changed = demand::refresh(&mut self.picture.facts, &mut self.picture.demand);
         self.picture.revision += u64::from(!changed.is_empty());
@@ -200,7 +202,7 @@ impl ResourceManager {
         report
     }
 
-    /// Has capacity made for what is entitled to it and finds none.
+    /// Makes capacity for work that is entitled to it and finds none.
     fn preempt(
         &mut self,
         ended: Vec<EndedRequest>,

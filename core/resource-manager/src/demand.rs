@@ -31,24 +31,24 @@ const LOOKED_AT: Span = Span::seconds(1);
 /// Classes that wait, each with a cluster of which no host can ever take it.
 pub(crate) type ClosedClusters = Arc<BTreeSet<(ClassDigest, ClusterIdx)>>;
 
-/// What jobs come to, kept from cycle to cycle.
+/// Demand state, from cycle to cycle.
 #[derive(Debug, Clone, Default)]
 pub struct DemandState {
     /// Sums and queues.
     pub ledger: Ledger,
-    /// What hosts could hold when the demand of pools was counted last.
+    /// What hosts could hold when the demand of pools was last counted.
     limits: HostLimits,
-    /// What pools asked for then.
+    /// The demand of each pool at that time.
     wanted: BTreeMap<PoolIdx, Wanted>,
     /// The version of the pool tree that it is about.
     tree: Option<Version>,
-    /// Pools whose jobs have changed since.
+    /// Pools with jobs that have changed since.
     touched: BTreeSet<PoolIdx>,
     /// Clusters that some classes cannot use, and when that was looked at last.
     closed: (Timestamp, ClosedClusters),
 }
 
-/// Which pools may ask for another amount than in the cycle before.
+/// Pools with demand that may differ from the cycle before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolDemandChange {
     /// The pool tree is another one.
@@ -69,11 +69,11 @@ impl Default for PoolDemandChange {
 pub struct DemandReport {
     /// Daemons of which the number of hosts has changed.
     pub recounted: BTreeSet<JobId>,
-    /// Jobs whose assignment follows a changed goal, spec or release.
+    /// Jobs with an assignment that changed because a goal, a spec or a release changed.
     pub settled: BTreeSet<JobId>,
-    /// Jobs whose grants may follow from what has changed.
+    /// Jobs that may need other grants because of what has changed.
     pub changed: BTreeSet<JobId>,
-    /// Pools whose demand may have changed.
+    /// Pools with demand that may have changed.
     pub pools: PoolDemandChange,
 }
 
@@ -87,12 +87,12 @@ pub(crate) fn refresh(facts: &mut FederationFacts, demand: &mut DemandState) -> 
 }
 
 impl DemandState {
-    /// What a pool asks for, as far as it may have it and hosts can hold it.
+    /// The demand of each pool, as far as the pool may have it and hosts can hold it.
     pub(crate) const fn wanted(&self) -> &BTreeMap<PoolIdx, Wanted> {
         &self.wanted
     }
 
-    /// Counts the demand of the pools whose jobs have changed.
+    /// Counts the demand of the pools with changed jobs.
     pub(crate) fn count_pools(&mut self, facts: &FederationFacts) -> PoolDemandChange {
         let mut touched = std::mem::take(&mut self.touched);
         let limits = HostLimits::of(facts, &self.ledger);
@@ -127,7 +127,8 @@ impl DemandState {
         &self.closed.1
     }
 
-    /// The same, looked at when hosts change, and once a second for the classes that have come to wait.
+    /// The same set. It is computed again when hosts change, and once a second for classes that have begun to
+    /// wait.
     pub(crate) fn closed_clusters(&mut self, now: Timestamp) -> &ClosedClusters {
         let (at, closed) = &mut self.closed;
         if now.since(*at) >= LOOKED_AT {

@@ -1,4 +1,4 @@
-//! What pools are entitled to: the capacity that there is, divided by what they ask for.
+//! What pools are entitled to: the capacity, divided by demand.
 
 use crate::demand::capacity::{capacity, lent};
 use crate::demand::ledger::Ledger;
@@ -11,7 +11,7 @@ use echelon_core_pools::{Entitlements, FirstRound, entitle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the next division goes on from.
+/// The state that the next division starts from.
 #[derive(Debug, Clone, Default)]
 pub struct Division {
     /// Round 0, kept while demand changes.
@@ -26,18 +26,18 @@ pub struct DivisionReport {
     pub tree: Version,
     /// The capacity that was divided.
     pub capacity: Resources,
-    /// What hosts lend.
+    /// Revocable capacity.
     pub lent: Resources,
     /// What every pool is entitled to.
     pub entitled: Entitled,
 }
 
-/// What every pool may use of ordinary room, and of what hosts lend.
+/// What every pool may use of ordinary capacity, and of revocable capacity.
 #[derive(Debug, Clone)]
 pub struct Entitled {
     /// Of ordinary capacity.
     pub ordinary: Arc<Entitlements>,
-    /// Of what hosts lend: the same division by shares alone. Nobody has reserved any of it.
+    /// Of revocable capacity: the same division by shares alone. No pool has a reservation of it.
     pub lent: Entitlements,
 }
 
@@ -53,7 +53,7 @@ pub fn entitled(facts: &FederationFacts, ledger: &Ledger) -> Entitled {
     }
 }
 
-/// What is lent is divided by shares alone. Mostly nothing is.
+/// Revocable capacity is divided by shares alone. Usually there is none.
 fn lent_entitled(
     facts: &FederationFacts,
     ledger: &Ledger,

@@ -1,4 +1,4 @@
-//! What a resource manager asks of its shell. Any effect may be lost or performed twice.
+//! What a resource manager requests from its shell. Any effect may be lost or performed twice.
 
 use crate::answers::{Plan, PlanToken, PoolFigures};
 use crate::event::LinkId;
@@ -18,13 +18,15 @@ pub enum Effect {
     Storage(OpId, Op),
     /// Send a directive down a stream.
     Send(LinkId, Directive),
-    /// Keep one stream open to the leader of this cluster's shard, until `Unwatch` or until this process leads no more.
+    /// Keep one stream open to the leader of this cluster's shard, until `Unwatch` or until this process
+    /// leads no more.
     Watch(ClusterId),
     /// The cluster has left.
     Unwatch(ClusterId),
     /// Publish the epoch in the membership.
     Publish(Epoch),
-    /// Tell the membership that a write of ours is durable. Losing it proves less to the next leader, and nothing false.
+    /// Record in the membership that a write of ours is durable. If this is lost, less is proven to the next
+    /// leader, and nothing false.
     Mark(Stamp),
     /// Give the leadership up.
     StepDown {
@@ -57,14 +59,15 @@ pub enum Alarm {
         /// What shows it.
         evidence: String,
     },
-    /// A shard said what cannot be. Nothing that it says is heard for a while; the other clusters go on.
+    /// A shard reported something impossible. Its reports are ignored for a while. Other clusters are not
+    /// affected.
     ShardSetAside {
         /// Its cluster.
         cluster: ClusterId,
-        /// What it said.
+        /// What it reported.
         why: String,
     },
-    /// A job's head is gone although nobody deleted it. The job is kept.
+    /// A job's head is gone although the job was not deleted. The job is kept.
     HeadMissing(JobId),
     /// Storage refuses a row for good.
     RowRefused {
@@ -77,7 +80,7 @@ pub enum Alarm {
     Unread(String),
     /// Sums over jobs are wrong: a fault of this program.
     Sums(String),
-    /// The stored picture breaks a rule; what it touches is left alone.
+    /// A stored assignment breaks a rule. It is used as it was read.
     Broken(String),
 }
 

@@ -1,4 +1,4 @@
-//! What a resource manager is told. Any event may come late, twice or never.
+//! The input of a resource manager. Any event may come late, twice or never.
 
 use crate::answers::PlanToken;
 use echelon_core_model::directive::Report;
@@ -16,11 +16,11 @@ pub struct LinkId(pub u64);
 pub enum Event {
     /// Membership made this process the leader.
     Elected {
-        /// The highest epoch of resource managers that membership has ever seen, and the newest write of it that was told to
-        /// be durable.
+        /// The highest epoch of resource managers that membership has ever seen, and the newest of its writes
+        /// that was reported durable.
         published: Stamp,
     },
-    /// Membership cannot tell whether this process still leads. Nothing is done until it can.
+    /// Membership does not know whether this process still leads. Nothing is done until it does.
     Suspended,
     /// It still leads, in the same term.
     Resumed,
@@ -35,7 +35,7 @@ pub enum Event {
         /// The stream.
         link: LinkId,
     },
-    /// A shard told something.
+    /// A shard sent a report.
     Report(LinkId, Report),
     /// Something came over a stream that cannot be understood.
     Unreadable {
@@ -53,14 +53,14 @@ pub enum Event {
     Hint(JobId),
     /// Some gateway wrote pools or clusters.
     PoolsHint,
-    /// Somebody asks what would become of a job; answered by `Effect::PlanAnswer`.
+    /// A plan is requested: what would become of a job. Answered by `Effect::PlanAnswer`.
     Plan {
         /// Correlates the answer.
         token: PlanToken,
         /// The job.
         spec: JobSpec,
     },
-    /// Somebody asks what pools are entitled to; answered by `Effect::FiguresAnswer`.
+    /// Figures are requested: what pools are entitled to. Answered by `Effect::FiguresAnswer`.
     Figures {
         /// Correlates the answer.
         token: PlanToken,

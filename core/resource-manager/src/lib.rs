@@ -1,9 +1,10 @@
-//! What the resource manager does next: one pure state machine, events in and effects out, in a safe order (observe, decide,
-//! commit, perform, publish). It counts slices and never sees a task. Called by the shell in `resource-manager/` and by
-//! `sim/world`; it has no clock, no randomness and no I/O.
+//! What the resource manager does next. It is one pure state machine: events in and effects out, in a safe
+//! order (observe, decide, commit, perform, publish). It counts slices and never sees a task. It is called by
+//! the shell in `resource-manager/` and by `sim/world`. It has no clock, no randomness and no I/O.
 //!
-//! A cycle runs stages in order. Each is a function of the facts, of what the stage kept from the cycle before, and of what the
-//! stages before it decided. Each returns a report: [`CycleReport`] has a field for every one.
+//! A cycle runs stages in order. Each stage is a function of the facts, of its own state from the cycle
+//! before, and of what the stages before it decided. Each returns a report, and [`CycleReport`] has a field
+//! for every one.
 //!
 //! ```text
 //!   storage: heads, specs, assignments, pools, clusters          shards: reports
@@ -25,8 +26,9 @@
 //!   storage: assignments, progress                                shards: orders, grants, requests
 //! ```
 //!
-//! Preemption comes after admission: before it, instances would be stopped for what is about to be admitted. What is kept from
-//! cycle to cycle is in `picture`, one field for each stage. Beside the stages:
+//! Preemption comes after admission. Before it, instances would be stopped for what is about to be admitted.
+//! State that lives from cycle to cycle is in `picture`: the facts, and one field for each stage from demand
+//! to preemption. Beside the stages:
 //!
 //! | module | what it is for |
 //! | --- | --- |

@@ -1,5 +1,5 @@
-//! The state machine's face: events in, effects out. It acts only while it leads; what it knows is in `picture`, what is under way
-//! in `ops`. The steps themselves are in the files named after them.
+//! The interface of the state machine: events in, effects out. It acts only while it leads. Its state is in
+//! `picture`, and operations under way are in `ops`. The steps themselves are in the files named after them.
 
 use crate::checks::sum_audit::SumFaults;
 use crate::config::Config;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Where a resource manager is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Somebody else leads.
+    /// This process does not lead.
     Follower,
     /// Elected: the epoch is being taken.
     Taking,
@@ -72,7 +72,7 @@ pub struct ResourceManager {
     pub(crate) published: Stamp,
     /// What was found before the epoch is taken.
     pub(crate) evidence: Evidence,
-    /// The last resume of storage, and whether clusters have told what they found since.
+    /// The last resume of storage, and whether clusters have reported what they found since.
     pub(crate) resume: Resume,
     /// Why nothing is decided; empty while it is not frozen.
     pub(crate) frozen: String,
@@ -85,15 +85,15 @@ pub struct ResourceManager {
     pub(crate) trouble: Option<(Timestamp, TroubleKind)>,
     /// Jobs to look at in the next cycle.
     pub(crate) dirty: BTreeSet<JobId>,
-    /// Jobs whose grants may follow from what has changed.
+    /// Jobs that may need other grants because of what has changed.
     pub(crate) regrant: BTreeSet<JobId>,
-    /// Jobs whose progress may have to be written.
+    /// Jobs with progress that may have to be written.
     pub(crate) unwritten: BTreeSet<JobId>,
     /// When grants are renewed.
     pub(crate) renewals: BTreeSet<(Timestamp, JobId)>,
-    /// Whose turn it was.
+    /// Cursors over jobs that are looked at a few at a time.
     pub(crate) turns: AllTurns,
-    /// Whether room, pools or clusters changed.
+    /// Whether a cycle is due: demand, capacity, pools or clusters changed, or work of a cycle is left.
     pub(crate) due: bool,
     pub(crate) todo: VecDeque<(crate::storage::operations::Purpose, Op)>,
     pub(crate) next_bucket: u16,
@@ -103,7 +103,7 @@ pub struct ResourceManager {
     pub(crate) written: BTreeMap<u16, u64>,
     /// Owned writes that wait for the next commit.
     pub(crate) writes: Vec<Write>,
-    /// Jobs whose rows the commit under way writes.
+    /// Jobs with rows that the commit under way writes.
     pub(crate) committing: Option<Vec<JobId>>,
     /// Heads, progress and assignments are read; what is left of recovering are specs.
     pub(crate) all_read: bool,
@@ -115,19 +115,19 @@ pub struct ResourceManager {
     pub(crate) filing: Filing,
     /// Heads of jobs that the leader itself is changing.
     pub(crate) bids: Bids,
-    /// When only time changes what rules say of a job.
+    /// Timer queue of jobs that are looked at again because time alone changes what their rules demand.
     pub(crate) agenda: Agenda,
     pub(crate) awaited: Awaited,
     /// Jobs by the template that they were made of.
     pub(crate) children: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Jobs that are being made, by their templates.
     pub(crate) openings: Openings,
-    /// Pools that are to go, and since when this leader has known it.
+    /// Pools that are to be removed, and when this leader learned of it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
-    /// Jobs of which a row cannot be understood.
+    /// Jobs with a row that cannot be understood.
     pub(crate) aside: BTreeSet<JobId>,
-    /// Rows that cannot be understood and were told, by table and key.
+    /// Rows that cannot be understood and that an alarm has reported, by table and key.
     pub(crate) told_rows: BTreeSet<(&'static str, String)>,
     /// What was found wrong with sums.
     pub(crate) sum_faults: SumFaults,
@@ -143,14 +143,14 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The next grant's number. It carries the epoch, so that a shard's report about an older leader's grant is never taken for
-    /// one about ours.
+    /// The next grant's number. It contains the epoch. So a shard's report about an older leader's grant is
+    /// never mistaken for one about a grant of this leader.
     pub(crate) const fn grant(&mut self, epoch: Epoch) -> u64 {
         self.grant += 1;
         epoch.0 << 40 | self.grant
     }
 
-    /// The next claim's name.
+    /// The next preemption request's id.
     pub(crate) const fn claim(&mut self, epoch: Epoch) -> ClaimId {
         self.claim += 1;
         ClaimId {
@@ -274,7 +274,7 @@ impl ResourceManager {
             Event::ShardOpened { cluster, link } => {
                 if !self.is_quarantined(&cluster, now) {
                     reports::opened(&mut self.picture.facts, &cluster, link, now);
-                    // What it holds for requests it will say.
+                    // Its shard will report the capacity that it holds for preemption requests.
                     self.picture.preemption.forget(&cluster);
                     self.greet(&cluster, out);
                     self.ask(&cluster, now, out);
@@ -359,7 +359,8 @@ impl ResourceManager {
         view.is_some_and(ClusterView::is_heard)
     }
 
-    /// What a cluster has, or that it is silent, is known now: rows of jobs with a part there are looked at that stood until then.
+    /// The instances of a cluster are known now, or the cluster is known to be silent. Until now, progress
+    /// rows of jobs with instances there were not written. They are looked at again.
     pub(crate) fn write_held_by(&mut self, cluster: &ClusterId) {
         let held = |job: &JobView| job.durable.holders.contains_key(cluster);
         let jobs = self.picture.facts.jobs.iter().filter(|(_, job)| held(job));
@@ -369,7 +370,7 @@ impl ResourceManager {
 
     /// Asks a shard for a full report, if there is a stream to it.
     pub(crate) fn ask(&mut self, cluster: &ClusterId, now: Timestamp, out: &mut Vec<Effect>) {
-        // Before the epoch is taken there is nothing to order by; the stream is asked when it is.
+        // Before the epoch is taken there is nothing to order by. The stream is asked once it is taken.
         if !matches!(self.phase, Phase::Recovering | Phase::Leading) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a leader knows and has decided: the facts, and what each stage keeps for the next cycle.
+//! The state of a leader: the facts, its decisions, and what each stage keeps for the next cycle.
 
 use crate::admission::LastAdmission;
 use crate::admission::router::Router;
@@ -14,13 +14,13 @@ pub struct Picture {
     pub facts: FederationFacts,
     /// What jobs come to.
     pub demand: DemandState,
-    /// What the next division goes on from.
+    /// The state that the next division starts from.
     pub division: Division,
     /// What the last admission left.
     pub admission: LastAdmission,
-    /// Capacity that is being made.
+    /// Preemption requests, and the capacity that is being made for them.
     pub preemption: Claims,
-    /// Counts what a checker would have to look at again.
+    /// Counts the changes that a checker would have to check again.
     pub revision: u64,
 }
 

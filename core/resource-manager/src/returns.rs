@@ -1,9 +1,9 @@
 //! Instances that leave the cluster to which they are bound: the way back.
 //!
-//! There is one way: a mark, stored and then ordered, asks the shard for so many indexes that have not begun; the shard stores
-//! which ones it releases, and only then may they be bound again. Work returns that is bound without a grant, and work that is
-//! granted and finds no host while another cluster has capacity. What runs leaves only a draining cluster, to a cluster that has
-//! capacity for it.
+//! There is one way. A mark is stored and then ordered. It asks the shard for a number of indexes that have
+//! not begun. The shard stores which indexes it releases. Only then may they be bound again. Work returns
+//! that is bound without a grant. Work also returns that is granted and finds no host while another cluster
+//! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
 use crate::admission::GrantChange;
 use crate::admission::binding::allowance;
@@ -40,7 +40,7 @@ const UNOFFERED: u64 = 4;
 pub(crate) struct ReturnRules {
     /// Instances that wait so long without a grant or a host go back.
     pub(crate) spill_after: Span,
-    /// How many instances may leave draining clusters at once.
+    /// How many instances may leave draining clusters in one cycle.
     pub(crate) drain_batch: u64,
 }
 
@@ -118,9 +118,9 @@ struct Returns<'a> {
     now: Timestamp,
     /// Instances that wait so long without a grant or a host go back.
     spill_after: Span,
-    /// How many more instances may leave draining clusters now.
+    /// How many more instances may leave draining clusters in this cycle.
     drain_left: u64,
-    /// The outermost pools in which work waits for quota; made when it is asked for.
+    /// The outermost pools in which work waits for capacity of its pool. Computed on first use.
     contended: Option<BTreeSet<String>>,
     /// Grants that become smaller, since no host takes what they allow.
     lowered: Vec<(JobId, SliceKey, u64)>,
@@ -143,7 +143,7 @@ struct Stuck {
     granted: u64,
     /// How many of these find no host.
     count: u64,
-    /// Capacity may be made for them on hosts.
+    /// Preemption may make capacity for them on hosts.
     hopeful: bool,
 }
 
@@ -209,7 +209,7 @@ impl Returns<'_> {
         }
     }
 
-    /// All clusters with what is left of them, but for those that are avoided.
+    /// All clusters with their remaining capacity, except those that are avoided.
     fn within<'b>(&'b self, have: &'b [(ClusterId, u64)], avoid: &'b [ClusterId]) -> Within<'b> {
         Within {
             have,
@@ -219,7 +219,8 @@ impl Returns<'_> {
         }
     }
 
-    /// Whether what a cluster's shard has reported is true now: an older report does not say what has begun since.
+    /// Whether the last report of a cluster's shard is current. An older report does not show what has begun
+    /// since.
     fn is_heard(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
         view.is_some_and(|c| c.takes_grants() && c.fulls > 0)
@@ -230,8 +231,8 @@ impl Returns<'_> {
         view.is_some_and(|c| c.wish() == Wish::Draining)
     }
 
-    /// Takes indexes of a daemon back for which there is no host: of those that wait, which are the ones without. In which range
-    /// these are only the shard knows, so each range is asked for as many.
+    /// Takes indexes of a daemon back that have no host. Those are indexes that wait. Only the shard knows in
+    /// which ranges they are, so every range is asked for the whole surplus, up to its size.
     fn daemon(&mut self, id: JobId, job: &mut JobView, key: &SliceKey) {
         let surplus = daemons::surplus(&self.picture.facts, id, job, key);
         if surplus == 0 {
@@ -253,8 +254,8 @@ impl Returns<'_> {
         }
     }
 
-    /// Work that is granted and finds no host goes where there is capacity. Where there is none, its grant is of more use to
-    /// others of its pools that wait for quota.
+    /// Work that is granted and finds no host goes to a cluster with capacity. If there is none, its grant is
+    /// of more use to other work that waits for capacity of its pools.
     fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
         let GroupOf { id, spec, group } = of;
         let Some(Stuck {
@@ -319,8 +320,8 @@ impl Returns<'_> {
         })
     }
 
-    /// Whether more of a slice waits for hosts than its cluster's hosts hold when they are empty: nothing that ends makes
-    /// room for it.
+    /// Whether more of a slice waits for hosts than its cluster's hosts hold when they are empty. Then no
+    /// ending instance makes capacity for it.
     fn is_beyond(&self, key: &SliceKey, spec: &JobSpec, group: &GroupSpec, waiting: u64) -> bool {
         let ever = host_limits::ever_at(
             &self.picture.facts,
@@ -344,7 +345,7 @@ impl Returns<'_> {
         job.avoid.insert(key, avoided);
     }
 
-    /// Whether work waits for quota in the outermost pool of a path.
+    /// Whether work waits for pool capacity in the outermost pool of a path.
     fn is_contended(&mut self, path: &str) -> bool {
         let picture = self.picture;
         let pools = self.contended.get_or_insert_with(|| contended(picture));
@@ -378,8 +379,8 @@ impl Returns<'_> {
         }
     }
 
-    /// Which other clusters could begin how many of a slice's indexes that are bound without a grant. Those that are bound
-    /// nowhere come first.
+    /// For indexes of a slice that are bound without a grant: which other clusters could begin them, and how
+    /// many each. Indexes that are bound nowhere come first.
     fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> Vec<Share> {
         let GroupOf { spec, group, .. } = of;
         let key = &idle.line.key;
@@ -435,7 +436,8 @@ impl Returns<'_> {
         count.saturating_sub(left)
     }
 
-    /// A cluster is to be emptied: what has not begun goes back, and what runs moves, no more at once than may be unavailable.
+    /// Empties a draining cluster. What has not begun goes back. What runs moves, and no more of it at once
+    /// than may be unavailable.
     fn drain(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
         let GroupOf { spec, group, .. } = of;
         if report.unstarted > 0 {
@@ -479,8 +481,8 @@ impl Returns<'_> {
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
     }
 
-    /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or granted and not
-    /// begun. What waits for quota is no disruption.
+    /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or
+    /// granted and not begun. Waiting for pool capacity is no disruption.
     fn unavailable(&self, job: &JobView, group: &GroupName) -> u64 {
         let id = job.decided.job;
         let slices = job.slices();
@@ -495,7 +497,8 @@ impl Returns<'_> {
             .sum()
     }
 
-    /// A gang leaves as a whole: from a draining cluster, or when nothing of it has begun and it finds no hosts, or no grant.
+    /// A gang leaves as a whole. It leaves a draining cluster. It also leaves when nothing of it has begun
+    /// and it finds no hosts or gets no grant.
     fn gang(&mut self, id: JobId, job: &mut JobView, spec: &JobSpec, lines: &[Line]) {
         let Some(first) = lines.first().map(|l| l.key.clone()) else {
             return;
@@ -508,7 +511,8 @@ impl Returns<'_> {
             return;
         }
         if lines.iter().any(|l| l.key.cluster != first.cluster) {
-            // It came apart, as when a mark was taken back for a part of it: all follow the first that may stay.
+            // It is at several clusters, for example because a mark was withdrawn for a part of it. All of it
+            // goes to the first of these clusters that takes work.
             let takes = |c: &ClusterId| {
                 let view = self.picture.facts.clusters.get(c);
                 view.is_some_and(|v| v.wish() == Wish::Active)
@@ -560,8 +564,8 @@ impl Returns<'_> {
         };
         let stuck = reports.iter().any(is_stuck);
         let granted = lines.iter().any(|l| l.allocated > 0);
-        // Its shard declines offers that do not suffice for all of it. Where there is too little capacity it waits for
-        // offers most of the time, and for hosts in between.
+        // A gang's shard declines offers that do not suffice for all of it. Where capacity is short, the gang
+        // waits for offers most of the time, and for hosts in between.
         let mut waiting = reports.iter().filter_map(|(_, r)| *r).flat_map(|r| &r.waiting);
         let unplaced = waiting.any(|(r, ..)| is_unplaced(r.code) || r.code == ReasonCode::AwaitingOffer);
         if self.is_claimant(id, &first.cluster) || granted && !unplaced {
@@ -630,7 +634,7 @@ fn withdraw(job: &mut JobView, key: &SliceKey, which: impl Fn(&AssignedRange) ->
     true
 }
 
-/// Marks all of a gang to leave: to a cluster, or to be bound nowhere. Returns whether anything of it was elsewhere.
+/// Marks all of a gang to leave: to a cluster, or to be bound nowhere. Returns whether anything was marked.
 fn mark_all(job: &mut JobView, to: Option<&ClusterId>) -> bool {
     let with = Releasing {
         to: to.cloned(),

@@ -1,4 +1,4 @@
-//! What time asks for, and when it asks next.
+//! What becomes due as time passes, and when the next thing does.
 
 use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
@@ -8,7 +8,7 @@ use echelon_core_model::bucket::JOB_BUCKETS;
 use echelon_core_model::{Span, Timestamp};
 
 impl ResourceManager {
-    /// What time asks for, after every event.
+    /// Does what is due, after every event.
     pub(crate) fn tick(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.phase == Phase::Follower {
             return;
@@ -54,7 +54,7 @@ impl ResourceManager {
             .any(|purpose| self.ops.has(purpose))
     }
 
-    /// When `Event::Wake` is wanted next.
+    /// The time at which `Event::Wake` is needed next.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.is_suspended() {
@@ -87,8 +87,8 @@ impl ResourceManager {
         at.into_iter().min()
     }
 
-    /// When a cycle may run: one in each `cycle` on average, and after a rest two at once, so that a job that is submitted to an idle
-    /// federation is assigned and, as soon as that is stored, granted.
+    /// When a cycle may run: one in each `cycle` on average, and two at once after a pause. So a job that is
+    /// submitted to an idle federation is assigned, and it is granted as soon as the assignment is stored.
     fn next_cycle(&self) -> Timestamp {
         Timestamp(self.timers.cycle.0.saturating_sub(self.config.cycle.0))
     }

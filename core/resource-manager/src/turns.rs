@@ -1,11 +1,12 @@
-//! The jobs that a cycle looks at: those that have changed, those that time concerns, and some others in their turn.
+//! The jobs that a cycle looks at: changed jobs, jobs for which a time has come, and some other jobs by
+//! cursor.
 
 use crate::manager::ResourceManager;
 use echelon_core_model::{JobId, Timestamp};
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// Most jobs whose grants are renewed in one cycle: a lease lasts many times as long as it takes to come to everybody.
+/// Most jobs with grants that one cycle renews. A lease lasts many times longer than renewing all jobs takes.
 const RENEWALS: usize = 1_000;
 
 /// What a cycle looks at.
@@ -18,13 +19,14 @@ pub struct CycleChanges {
     pub renewals: usize,
     /// Jobs of which a cluster is not avoided any more.
     pub reopened: BTreeSet<JobId>,
-    /// How many of them are looked at in their turn.
+    /// How many of them the cursor selected.
     pub in_turn: usize,
 }
 
 impl ResourceManager {
-    /// What to look at beside what has changed: grants to renew, clusters that are not avoided any more, and some jobs in their turn,
-    /// for reasons that are told with figures of others.
+    /// Collects what a cycle looks at beside what has changed: grants to renew, clusters that are not avoided
+    /// any more, and some jobs by cursor. The cursor covers waiting reasons, which contain figures of other
+    /// jobs.
     pub(crate) fn take_turns(&mut self, now: Timestamp) -> CycleChanges {
         let mut changes = CycleChanges::default();
         let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
@@ -63,18 +65,18 @@ impl ResourceManager {
     }
 }
 
-/// Whose turn it was, of those that are looked at some at a time.
+/// Cursors over sets of jobs that are looked at a few at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AllTurns {
-    /// Of all live jobs.
+    /// Over all live jobs.
     pub(crate) all: Turns,
-    /// Of those of which something may leave.
+    /// Over jobs with instances that may leave.
     pub(crate) restless: Turns,
-    /// Of those whose progress may have to be written.
+    /// Over jobs with progress that may have to be written.
     pub(crate) unwritten: Turns,
 }
 
-/// The last one whose turn it was.
+/// A cursor: the last job that it returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turns(pub(crate) JobId);
 
@@ -85,15 +87,15 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Most whose turn it is at once.
+    /// Most jobs that it returns at once.
     const AT_ONCE: usize = 200;
 
-    /// The next ones of a set; after the last the first again.
+    /// The next jobs of a set. After the last one the first one follows again.
     pub(crate) fn next(&mut self, of: &BTreeSet<JobId>) -> Vec<JobId> {
         self.next_of(of, Self::AT_ONCE)
     }
 
-    /// The next ones of a set, at most so many; after the last the first again.
+    /// The next jobs of a set, at most `most`. After the last one the first one follows again.
     pub(crate) fn next_of(&mut self, of: &BTreeSet<JobId>, most: usize) -> Vec<JobId> {
         let after = of.range((Excluded(self.0), Unbounded));
         let next: Vec<JobId> = after.chain(of.range(..=self.0)).take(most).copied().collect();

@@ -18,8 +18,8 @@ const GRAINS: u64 = 256;
 /// Fewest indexes that are bound ahead for a slice.
 const AHEAD: u64 = 16;
 
-/// Binds instances of a group: the lowest free indexes, rounded up to grains. Returns the slices with how many of each were
-/// asked for.
+/// Binds instances of a group: the lowest free indexes, rounded up to grains. Returns how many of the
+/// requested instances each slice got.
 pub(crate) fn bind(
     job: &mut JobView,
     spec: &JobSpec,
@@ -51,15 +51,17 @@ pub(crate) fn bind(
     out
 }
 
-/// In how many a group's indexes are bound at once: so it has no more ranges than one write takes.
+/// The size of the steps in which a group's indexes are bound. It keeps the number of ranges within one
+/// write.
 fn grain(spec: &JobSpec, group: &GroupName) -> u64 {
     let single = spec.gang.is_some() || spec.kind == JobKind::Daemon;
     let count = spec.group(group).filter(|_| !single);
     count.map_or(1, |g| u64::from(g.instances).div_ceil(GRAINS).max(1))
 }
 
-/// How many indexes a slice may have bound without a grant: what is left of a grain, and of batch work what follows as its
-/// instances end.
+/// How many indexes of a slice may stay bound without a grant. A slice with nothing granted may have none.
+/// Other slices may have the rest of a grain. Batch work that is no gang may have any number: its bound
+/// indexes begin as its instances end.
 pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
     if granted == 0 {
         return 0;
@@ -87,7 +89,7 @@ pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(G
         if free == 0 {
             continue;
         }
-        // What is granted and finds no host is no reason to bind more there.
+        // Granted instances that find no host are no reason to bind more there.
         let running = |l: &Line| {
             let granted = job.grants.get(&l.key).map_or(0, |g| g.granted());
             let report = facts.report(id, &l.key);
@@ -119,7 +121,8 @@ pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(G
     out
 }
 
-/// Whether a slice may get more: its cluster is heard and takes work, and nothing of the slice is to leave.
+/// Whether a slice may get more: its cluster is connected and takes work, and nothing of the slice is to
+/// leave.
 fn takes_ahead(facts: &FederationFacts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
     let view = facts.clusters.get(&key.cluster);
     let open =

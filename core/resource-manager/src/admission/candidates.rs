@@ -15,7 +15,7 @@ use echelon_core_routing::{Candidate, Homes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Clusters as routing sees them, without their remaining capacity: admission knows that.
+/// Clusters as routing sees them, without their remaining capacity, which admission knows.
 #[derive(Debug, Clone, Default)]
 pub struct Candidates {
     all: Lists,
@@ -29,8 +29,8 @@ pub struct Candidates {
     limits: HostLimits,
 }
 
-/// All clusters, for each kind of work. What is lent changes from minute to minute: nothing is ever too large for it, only
-/// for a host. So revocable work sees what plain work sees.
+/// All clusters, for each kind of work. Revocable capacity changes from minute to minute. No work is ever too
+/// large for it, only for a host. So revocable work sees what plain work sees.
 #[derive(Debug, Clone, Default)]
 struct Lists {
     with_gpus: Vec<Candidate>,
@@ -80,7 +80,7 @@ impl Candidates {
         out
     }
 
-    /// What a job's group asks of clusters.
+    /// What a job's group requires of clusters.
     #[must_use]
     pub fn asker(&self, job: &JobSpec, group: &GroupSpec) -> Asker {
         Asker {

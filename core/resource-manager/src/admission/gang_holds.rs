@@ -1,5 +1,6 @@
-//! Dated claims of waiting gangs: at each cluster the first gang in order of admission that would fit inside what its pool is entitled
-//! to has room kept together, when it is certain by when enough of what is in its way has ended. Looked for once a second.
+//! Backfill reservations of waiting gangs. At each cluster the first gang in order of admission that fits
+//! inside the entitlement of its pool, and of every pool above, gets a capacity hold. It gets one only when
+//! there is a time by which enough of what is in its way has certainly ended. Computed once a second.
 
 use crate::admission::router::Router;
 use crate::demand::ask::ask;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most gangs that are looked at.
 const LOOKS: usize = 64;
 
-/// Room that is certain to be free by a time.
+/// Capacity that is certain to be free by a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ending {
     at: Timestamp,
@@ -26,16 +27,17 @@ struct Ending {
     room: Resources,
 }
 
-/// What can be said to gangs that wait.
+/// What is found for waiting gangs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct GangHolds {
-    /// The room that is kept for some.
+    /// Their capacity holds.
     pub(crate) holds: Vec<Hold>,
-    /// Those for which nothing is certain to become free.
+    /// Gangs for which no capacity is certain to become free.
     pub(crate) blocked: BTreeSet<JobId>,
 }
 
-/// The holds of those who wait now. `first` is what pools are entitled to, `rooms` tells what they have.
+/// The capacity holds of the gangs that wait now. `first` is what pools are entitled to. `rooms` has the
+/// remaining capacity.
 pub(crate) fn holds(
     router: &Router<'_>,
     first: &Entitled,
@@ -55,7 +57,7 @@ pub(crate) fn holds(
         else {
             continue;
         };
-        // Where capacity is made by preemption, that keeps it.
+        // Where preemption makes capacity for a gang, the preemption request already has a hold.
         if requesting.contains(&turn.job) {
             continue;
         }
@@ -143,7 +145,7 @@ enum Found {
     Hold(Hold),
 }
 
-/// What a gang still lacks, and what is to be kept for it, of one place.
+/// What a gang still lacks in a cluster or a pool, and what its hold takes of it.
 #[derive(Clone, Copy)]
 struct Lack {
     lacks: Resources,
@@ -164,7 +166,7 @@ impl Lack {
     }
 }
 
-/// The hold of a gang at its cluster.
+/// The capacity hold of a gang at a cluster, if it needs one and can have one.
 fn hold(
     (facts, first, rooms): (&FederationFacts, &Entitled, &Rooms),
     endings: &[Ending],
@@ -195,8 +197,9 @@ fn hold(
             }
         }
         if met(&there, &pools) {
-            // At its cluster and in its own pool all that it needs is kept. Pools above have room for others at other clusters: there
-            // it is what will not have come free by then.
+            // In the cluster and in its own pool, the hold takes all that the gang needs. Pools above also
+            // have capacity for other gangs at other clusters. There the hold takes only what will not have
+            // become free by then.
             let of_pool = |(i, l): (PoolIdx, Lack)| (i, if i == request.pool { need } else { l.keep });
             return Found::Hold(Hold {
                 turn: turn.clone(),

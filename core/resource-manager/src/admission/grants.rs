@@ -1,5 +1,6 @@
-//! The grants of every slice, made of what was admitted (`more`) and what is active. A grant never goes below what is known to be active,
-//! except to follow `max_running` and the marks of numbers that are wanted no more.
+//! The grants of every slice, made of what was admitted (`more`) and what is active. A grant never goes below
+//! what is known to be active, except to follow `max_running` and the marks of indexes that are not needed
+//! any more.
 
 use crate::admission::{AdmissionReport, GrantChange};
 use crate::demand::slices::{Line, lines};
@@ -19,10 +20,11 @@ pub(crate) fn grant(
     report: &mut AdmissionReport,
 ) {
     for ((id, slice), active) in grants(facts, jobs, &report.bound) {
-        // Only a shard that is known to obey this leader gets a number; before, it keeps what it has.
+        // Only a shard that is known to obey this leader gets a new grant. Until then its grant stays as it
+        // is.
         let settled = facts.clusters.get(&slice.cluster).is_some_and(|c| c.settled);
-        // Nothing becomes smaller before the marks are stored that say which instances go: the shard would stop
-        // whatever it has most of.
+        // No grant shrinks before the marks are stored that name the instances to remove. Without them the
+        // shard would stop whatever it has most of.
         let unstored = facts.jobs.get(&id).filter(|job| job.decided != job.durable);
         let granted = unstored
             .and_then(|job| job.grants.get(&slice))
@@ -43,7 +45,8 @@ pub(crate) fn grant(
     }
 }
 
-/// Raises and shrinks grants of some jobs: the new value of every slice whose grant changes. Those of all other jobs stay.
+/// Raises and shrinks grants of some jobs. Returns the new value of every slice with a grant that changes.
+/// Grants of all other jobs stay.
 #[must_use]
 pub fn grants(
     facts: &FederationFacts,
@@ -78,8 +81,8 @@ fn targets(
             .filter(|g| !g.is_new())
             .map(|g| g.granted())
     };
-    // The first grant of this leader takes over what is active, and what an older leader's grant still allows: by it more may have
-    // begun meanwhile.
+    // The first grant of this leader takes over what is active. It also takes over what an older leader's
+    // grant still allows, because more may have begun under it meanwhile.
     let now: Vec<u64> = lines
         .iter()
         .map(|l| {
@@ -95,8 +98,9 @@ fn targets(
     pairs.map(|(l, n)| (l.key.clone(), n)).collect()
 }
 
-/// Grants `now` cut down to `most` in sum. A smaller max_running is the user's wish; nothing else takes active instances away.
-/// Where fewer instances are wanted, the marks say which go: they go first.
+/// Grants `now` cut down to `most` in sum. A smaller `max_running` is requested by the user. Nothing else
+/// takes active instances away. Where fewer instances are needed, marks name the instances to remove, and
+/// those go first.
 fn capped(lines: &[Line], now: &[u64], most: u64) -> Vec<u64> {
     let sum = now.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
     if sum <= most {

@@ -1,4 +1,4 @@
-//! The rounds of an admission: first what pools are entitled to, then what nobody can use.
+//! The rounds of an admission: first what pools are entitled to, then what no pool can use of that.
 
 use crate::admission::WithheldCapacity;
 use crate::admission::second_round::{Again, BothLeft, usable};
@@ -13,7 +13,7 @@ use echelon_core_pools::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the rounds of one admission go by.
+/// The input of the rounds of one admission.
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionRounds<'a> {
     pub(crate) facts: &'a FederationFacts,
@@ -24,8 +24,8 @@ pub(crate) struct AdmissionRounds<'a> {
     pub(crate) first: &'a Entitled,
 }
 
-/// Admits into the capacity that is kept for requests, then within round 0, then within the second round. What is then left is too
-/// little for any pool's share, and is admitted in whole instances.
+/// Admits into the capacity holds of preemption requests, then within round 0, then within the second round.
+/// What remains then is too little for any pool's share, and is admitted in whole instances.
 pub(crate) fn admissions(
     rounds: AdmissionRounds<'_>,
     rooms: &mut Rooms,
@@ -73,7 +73,7 @@ pub(crate) fn admissions(
     (admitted.into_values().collect(), given)
 }
 
-/// Admits requests into the capacity that is kept for them, as far as it is there.
+/// Admits requests into their capacity holds, as far as that capacity is free.
 fn admit_withheld(withheld: &[WithheldCapacity], rooms: &mut Rooms) -> Vec<Admission> {
     let mut out = Vec::new();
     for WithheldCapacity {

@@ -1,8 +1,10 @@
-//! Binding: which clusters get the instances that are admitted, and which indexes these are.
+//! Routing for admission: which clusters get the instances that are admitted. `binding` chooses their
+//! indexes.
 //!
-//! Admission asks the [`Router`] for clusters within the capacity that it has left. What it admits is bound at once and granted
-//! when the binding is stored. Beside that, only batch work that runs has indexes bound ahead, so that an instance that ends is
-//! followed by the next one without a write: in chunks that halve, so that writes grow with the logarithm of the count.
+//! Admission asks the [`Router`] for clusters within its remaining capacity. What it admits is bound at once,
+//! and its grant is sent when the binding is stored. Beside that, only running batch work has indexes bound
+//! ahead. So the next instance follows one that ends without a write. Indexes are bound ahead in chunks that
+//! halve, so the number of writes grows with the logarithm of the count.
 
 use crate::admission::candidates::Candidates;
 use crate::demand::ledger::Ledger;
@@ -93,7 +95,7 @@ impl<'a> Router<'a> {
         self.facts
     }
 
-    /// The sums that it goes by.
+    /// The sums that it uses.
     pub(crate) const fn ledger(&self) -> &'a Ledger {
         self.ledger
     }
@@ -108,8 +110,8 @@ impl<'a> Router<'a> {
         job.spec.as_deref()
     }
 
-    /// The clusters that a group finds, each with one of `parts` of the capacity that `rooms` leaves it, and with no
-    /// more than its hosts can hold beside what the group has there.
+    /// The clusters that a group finds. Each has one of `parts` of the capacity that `rooms` leaves it, and
+    /// no more than its hosts can hold beside what the group has there.
     fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { id, spec, group } = of;
         let unit = unit_of(self.facts, group);
@@ -133,8 +135,8 @@ impl<'a> Router<'a> {
         .collect()
     }
 
-    /// The clusters of a group of a gang, with the capacity that `rooms` leaves it, and without any where their hosts cannot hold
-    /// `n` instances of it.
+    /// The clusters of a group of a gang, with the capacity that `rooms` leaves it. A cluster has none if its
+    /// hosts cannot hold `n` instances of the group.
     fn with_all_of(&self, of: GroupOf<'_>, n: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { spec, group, .. } = of;
         let (unit, side) = (unit_of(self.facts, group), side(spec));
@@ -168,8 +170,8 @@ impl<'a> Router<'a> {
         route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
     }
 
-    /// A cluster for so many of each group together, none of `avoid`. With its capacity as `rooms` leaves it; without `rooms`
-    /// any that could ever hold all of it.
+    /// A cluster for that many instances of each group together, none of `avoid`. With `rooms` it must have
+    /// the capacity that `rooms` leaves. Without `rooms`, any cluster counts that could ever hold all of it.
     pub(crate) fn place_whole(
         &self,
         id: JobId,
@@ -201,7 +203,7 @@ impl<'a> Router<'a> {
         Ok((whole.has_room || rooms.is_none()).then_some(whole.cluster))
     }
 
-    /// All clusters that could take what of a request is bound nowhere, in the order in which its job prefers them.
+    /// All clusters that could take the unbound part of a request, in the order that its job prefers.
     pub(crate) fn all_places(&self, request: &Request) -> Vec<ClusterId> {
         let Some(spec) = self.spec(request.job) else {
             return Vec::new();
@@ -220,7 +222,7 @@ impl<'a> Router<'a> {
         let count = |group: &GroupSpec| count_of(request, group);
         let mut out = Vec::new();
         let mut avoid = request.avoid.clone();
-        // None that could not hold all of a group.
+        // Skip clusters that could not hold all of a group.
         for group in &spec.groups {
             let n = count(group);
             let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
@@ -239,8 +241,8 @@ impl<'a> Router<'a> {
         out
     }
 
-    /// How many more of a group a cluster's hosts could hold, if nothing else ran there; `None`: nothing says that there is a
-    /// bound.
+    /// How many more of a group a cluster's hosts could hold if nothing else ran there. `None`: no bound is
+    /// known.
     pub(crate) fn most_there(&self, request: &Request, cluster: &ClusterId) -> Option<u64> {
         let spec = self.spec(request.job)?;
         let index = spec.groups.iter().position(|g| g.name == request.group)?;
@@ -250,7 +252,7 @@ impl<'a> Router<'a> {
         limits.more(cluster, class.digest(), &class, there)
     }
 
-    /// Why no cluster can ever take what a group asks for; `None` where one can.
+    /// Why no cluster can ever take what a group requests; `None` where one can.
     pub(crate) fn refusal(&self, id: JobId, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
         if spec.gang.is_some() {
             let whole = self.place_whole(id, spec, |g| u64::from(g.instances), &[], None);

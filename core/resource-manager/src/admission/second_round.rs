@@ -1,4 +1,4 @@
-//! What pools can use of what round 0 gave them: the second round gives out the rest.
+//! What pools can use of what round 0 gave them. The second round gives out the rest.
 
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
@@ -7,14 +7,14 @@ use echelon_core_model::{ReasonCode, Resources, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
 
-/// What leaves can use of what round 0 gave them, by index.
+/// What leaf pools can use of what round 0 gave them, by index.
 pub(crate) struct BothUsable {
     pub(crate) ordinary: Vec<Usable>,
     pub(crate) lent: Vec<Usable>,
 }
 
 impl BothUsable {
-    /// What became of it in the second round.
+    /// What the second round made of it.
     pub(crate) fn gave(&self, facts: &FederationFacts, first: &Entitled, second: &Entitled) -> Again {
         let (ordinary, lent) = (&facts.hierarchy, &facts.by_shares);
         Again {
@@ -24,7 +24,7 @@ impl BothUsable {
         }
     }
 
-    /// What of this nobody has yet.
+    /// What of this is not taken yet.
     pub(crate) fn not_taken<'a>(
         &'a self,
         rooms: &'a Rooms,
@@ -37,7 +37,8 @@ impl BothUsable {
     }
 }
 
-/// What leaves have, with what has not waited long for a cluster, and what static pools keep.
+/// What leaf pools have, plus what they need for work that has not waited long for a cluster. A static pool
+/// has at least its reservation.
 pub(crate) fn usable(
     (facts, ledger, holds): (&FederationFacts, &Ledger, &Holds),
     rooms: &Rooms,
@@ -63,11 +64,11 @@ pub(crate) fn usable(
         let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
             continue;
         };
-        // Where not even the least fits into any cluster, only who is on his way counts.
+        // If not even the smallest request fits into any cluster, only work counts that has not waited long.
         let full = holds.all.is_empty() && !lines.least().fits(most);
         let left = BothLeft::of(rooms, pool);
         for (like, line) in lines.iter().filter(|(_, line)| !full || hopeful(line)) {
-            // What is kept for a gang is used when the rest of it is there.
+            // The capacity hold of a gang is used once the rest of what it needs is free.
             if !holds.all.is_empty() && line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
                 ordinary.amount = ordinary.amount.plus(like.unit.shape);
                 continue;
@@ -95,7 +96,7 @@ pub(crate) fn usable(
     out
 }
 
-/// What a pool leaves to each side.
+/// The remaining capacity of a pool for each side.
 pub(crate) struct BothLeft {
     ordinary: Left,
     revocable: Left,
@@ -124,7 +125,7 @@ impl BothLeft {
 /// A second round.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {
-    /// The tree that it went by.
+    /// The version of the pool tree that it used.
     pub(crate) tree: Version,
     pub(crate) ordinary: SecondRound,
     pub(crate) lent: SecondRound,

@@ -1,4 +1,4 @@
-//! Since when those who wait find no capacity, though their pool is entitled to it.
+//! Tracks since when waiting requests find no capacity although their pool is entitled to it.
 
 use crate::admission::second_round::BothLeft;
 use crate::division::Entitled;
@@ -7,15 +7,17 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Queue, Rooms, Side};
 use std::collections::BTreeSet;
 
-/// How often it is noted of each pool who waits for a cluster.
+/// How often each pool is checked for requests that wait for a cluster.
 pub(crate) const NOTED: Span = Span::seconds(1);
-/// Parts of that, in each of which some of the pools have their turn: looking at everybody who waits takes as long as a cycle.
+/// Parts of that time. In each part some of the pools are checked, because checking all of them takes as long
+/// as a cycle.
 const TURNS: u64 = 20;
 
-/// Notes since when nobody of a line finds room in a cluster, and since when it finds none there or in a pool above its own although
-/// one of it would fit whole inside what its pool is entitled to by itself. What pools above are entitled to is enough for that, and
-/// what they may have by their limits: others below them have more than their own. Looks at the pools whose turn has come since it was
-/// done before.
+/// Notes for each equivalence class of requests since when no cluster has capacity for it, and since when it
+/// is starved. A class is starved if it finds no capacity in a cluster, or in a pool above its own, although
+/// one unit of it would fit inside what is left of its own pool's entitlement. Pools above may have used up
+/// their entitlement or limit: then other pools below them have more than their own. Revocable work is never
+/// starved. Checks the pools that are due since the last call.
 pub(crate) fn note(
     queue: &mut Queue,
     rooms: &Rooms,
@@ -34,7 +36,7 @@ pub(crate) fn note(
             let lacks = left.lacking(rooms, like);
             let waits = lacks == Some(ReasonCode::NoClusterCapacity);
             line.since = waits.then(|| line.since.unwrap_or(now));
-            // A pool's limit is told first: nothing but that may be in the way.
+            // `lacking` reports a pool's limit first. No other bound may be in the way.
             let others_have_it = match lacks {
                 Some(ReasonCode::NoClusterCapacity | ReasonCode::PoolEntitlement) => true,
                 Some(ReasonCode::PoolLimit) => rooms.count_by_bounds(pool, like.terms, like.unit) > 0,

@@ -8,7 +8,7 @@ use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Rele
 use echelon_core_model::{ClusterId, Generation, GroupName, RangeSet};
 use std::collections::BTreeMap;
 
-/// Every cluster that holds a part is among the holders, at the last generation it was given.
+/// Notes every cluster with a range of the group as a holder, with the last generation that it was given.
 pub fn note_holders(decided: &mut Assignment, group: &GroupName) {
     let held: Vec<(ClusterId, Generation)> = decided
         .ranges(group)
@@ -21,7 +21,7 @@ pub fn note_holders(decided: &mut Assignment, group: &GroupName) {
     }
 }
 
-/// How many numbers of a group have no holder yet.
+/// How many indexes of a group have no holder yet.
 #[must_use]
 pub fn missing(job: &JobView, group: &GroupName) -> u64 {
     job.wanted(group)
@@ -33,7 +33,7 @@ pub(crate) fn kept(ranges: &[AssignedRange]) -> RangeSet {
     all.minus(&scaled_away(ranges))
 }
 
-/// Puts a mark on whole numbers, over whatever mark they have.
+/// Puts a mark on whole indexes, over whatever mark they have.
 pub fn mark(ranges: &mut Vec<AssignedRange>, numbers: &RangeSet, with: &Releasing) {
     change(ranges, numbers, Cut::Kept, |r| {
         Some(AssignedRange {
@@ -43,7 +43,8 @@ pub fn mark(ranges: &mut Vec<AssignedRange>, numbers: &RangeSet, with: &Releasin
     });
 }
 
-/// Assigns the lowest free indexes of a group that were not withdrawn: each cluster of `shares` gets the next ones.
+/// Assigns the lowest free indexes of a group that were not withdrawn. Each cluster of `shares` gets the next
+/// ones.
 pub fn assign(
     decided: &mut Assignment,
     group: &GroupName,
@@ -56,7 +57,8 @@ pub fn assign(
     }
 }
 
-/// Gives clusters free indexes of a group, at the generation after their last. Returns the slices with how many each got.
+/// Gives clusters free indexes of a group, at the generation after their last. Returns how many each slice
+/// got.
 pub fn give(
     decided: &mut Assignment,
     group: &GroupName,

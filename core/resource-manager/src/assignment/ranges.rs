@@ -1,20 +1,20 @@
-//! Cutting and joining assigned ranges: every change of an assignment goes through `change`, so that ranges stay sorted, apart
-//! and few.
+//! Cutting and joining assigned ranges. Every change of an assignment goes through `change`, so that ranges
+//! stay sorted, disjoint and few.
 
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::{InstanceRange, RangeSet};
 
-/// What happens to the numbers that are cut out of a range.
+/// What happens to the indexes that are cut out of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// They stay counted in a mark by count on their range.
     Kept,
-    /// They were released: a mark by count on their range has that many less to go.
+    /// They were released: a mark by count on their range has that many fewer left.
     Released,
 }
 
-/// Cuts `numbers` out of the ranges that hold them and puts what `f` makes of each piece in their place; `None` takes the piece
-/// away.
+/// Cuts `numbers` out of the ranges that contain them, and puts what `f` makes of each piece in their place.
+/// `None` removes the piece.
 pub fn change(
     ranges: &mut Vec<AssignedRange>,
     numbers: &RangeSet,
@@ -36,7 +36,7 @@ pub fn change(
     *ranges = joined(out);
 }
 
-/// How many are still to go by a mark by count.
+/// How many indexes a mark by count still has to release.
 fn left_to_go(r: &AssignedRange, cut: Cut, gone: u64) -> u64 {
     let count = r.releasing.as_ref().and_then(|m| m.count).unwrap_or_default();
     match cut {
@@ -45,7 +45,7 @@ fn left_to_go(r: &AssignedRange, cut: Cut, gone: u64) -> u64 {
     }
 }
 
-/// What is left of a range; a mark by count stays with its highest numbers.
+/// What is left of a range. A mark by count stays with its highest indexes.
 fn rest(r: &AssignedRange, left: &RangeSet, mut to_go: u64) -> Vec<AssignedRange> {
     let mut out = Vec::new();
     for range in left.ranges().iter().rev() {
@@ -66,7 +66,7 @@ fn with_range(r: &AssignedRange, range: InstanceRange) -> AssignedRange {
     AssignedRange { range, ..r.clone() }
 }
 
-/// The ranges in order, those that touch and say the same joined into one.
+/// The ranges in order. Those that touch and are otherwise equal are joined into one.
 #[must_use]
 pub fn joined(mut ranges: Vec<AssignedRange>) -> Vec<AssignedRange> {
     ranges.sort_by_key(|r| r.range);
@@ -81,7 +81,7 @@ pub fn joined(mut ranges: Vec<AssignedRange>) -> Vec<AssignedRange> {
 }
 
 fn says_the_same(a: &AssignedRange, b: &AssignedRange) -> bool {
-    // Two marks by count are two numbers; they stay apart.
+    // Two marks by count have two counts, so their ranges stay apart.
     let by_count = |r: &AssignedRange| r.releasing.as_ref().is_some_and(|m| m.count.is_some());
     a.range.last.checked_add(1) == Some(b.range.first)
         && (&a.cluster, a.generation, &a.former, &a.releasing)

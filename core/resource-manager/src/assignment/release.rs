@@ -1,6 +1,6 @@
-//! What becomes of released indexes, and scaling: the steps that change which indexes are bound, for one job. What leaves takes
-//! two steps (section 6): a mark, then, once the holder has released the indexes for good, either the next generation at the
-//! cluster that the mark names, or bound nowhere. The goal wins over a move.
+//! What becomes of released indexes of one job. An index leaves in two steps (section 6). First it is marked.
+//! Once the holder has released it for good, it gets the next generation at the cluster that the mark names,
+//! or it is bound nowhere. The goal takes precedence over a move.
 
 use crate::assignment::indexes::note_holders;
 use crate::assignment::ranges::{Cut, change};
@@ -12,7 +12,7 @@ use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
 use std::sync::Arc;
 
-/// Gives numbers that were released for good their next holder, or none.
+/// Gives indexes that were released for good their next holder, or none.
 pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
     let keys: Vec<SliceKey> = crate::facts::slice::slices_of(&job.decided).into_keys().collect();
     let running = job.running_spec().is_some();
@@ -44,7 +44,7 @@ pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
             }
             next
         });
-        // Indexes that were scaled away have no records if they are wanted again.
+        // Indexes that were scaled away have no records if they are needed again.
         remember(decided, &key.group, key.generation, None, &gone);
         remember(decided, &key.group, key.generation, Some(&key.cluster), &returned);
         note_holders(decided, &key.group);
@@ -62,8 +62,9 @@ fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator
         .map(|r| r.range)
 }
 
-/// The next generation of released indexes: where their mark says, and of a gang, if the mark was withdrawn too late, where
-/// they were. `None`: they are bound nowhere.
+/// The next generation of released indexes, at the cluster that their mark names. They stay where they were
+/// if that cluster takes no work, or if they are of a gang and their mark was withdrawn too late. `None`:
+/// they are bound nowhere.
 fn next_holder(facts: &FederationFacts, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
     let takes = |c: &ClusterId| facts.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
     let cluster = match &r.releasing {

@@ -10,7 +10,8 @@ use echelon_core_routing::split::{Place, add_evenly};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Marks what is too much, takes marks back when they are too many. New numbers are `missing`'s.
+/// Marks indexes when there are too many, and takes marks back when there are too few. `missing` counts new
+/// indexes.
 pub fn scale(job: &mut JobView) {
     let Some(spec) = job.running() else { return };
     let spread = spec.clusters.spread;
@@ -56,12 +57,13 @@ pub(crate) fn scaled_away(ranges: &[AssignedRange]) -> RangeSet {
     away.map(|r| r.range).collect()
 }
 
-/// Whether a whole range is wanted no more.
+/// Whether a whole range is not needed any more.
 fn is_scaled_away(r: &AssignedRange) -> bool {
     r.releasing.as_ref().is_some_and(Releasing::ends_range)
 }
 
-/// The numbers to scale away: the highest; of a group that is spread, the highest where it has most.
+/// The indexes to scale away: the highest ones. Of a group that is spread: the highest ones where it has
+/// most.
 pub(crate) fn surplus(ranges: &[AssignedRange], kept: &RangeSet, wanted: u64, spread: Spread) -> RangeSet {
     if spread == Spread::None {
         return kept.highest(kept.count() - wanted);

@@ -1,4 +1,4 @@
-//! The request of a group whose turn has come.
+//! The request of a waiting group.
 
 use crate::demand::gangs;
 use crate::demand::host_limits::HostLimits;
@@ -13,7 +13,7 @@ use echelon_core_model::{ClusterId, JobId};
 use echelon_core_pools::{Request, SliceRequest, Turn};
 use std::collections::BTreeMap;
 
-/// What a waiting group asks for, as far as the hosts where it is bound can hold it.
+/// What a waiting group requests, as far as the hosts where it is bound can hold it.
 pub(crate) fn ask(facts: &FederationFacts, limits: &HostLimits, turn: &Turn) -> Option<Request> {
     let job = facts.jobs.get(&turn.job)?;
     let spec = job.running_spec()?;
@@ -55,7 +55,7 @@ fn within_hosts(
     }
 }
 
-/// What a group asks for, or the gang that it belongs to.
+/// What a group requests, or the gang that it belongs to.
 pub(crate) fn asked(
     facts: &FederationFacts,
     (id, job): (JobId, &JobView),

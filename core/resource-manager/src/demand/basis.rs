@@ -16,7 +16,7 @@ pub(crate) struct Basis {
     pub(crate) structure: Version,
     pub(crate) lent: Resources,
     pub(crate) host_pools: HostPools,
-    /// Nothing is bound before all clusters have said what they run.
+    /// Nothing is bound before all clusters have reported what they run.
     pub(crate) awaiting: bool,
     pub(crate) clusters: BTreeMap<ClusterId, OfCluster>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct OfCluster {
     pub(crate) name: String,
     pub(crate) settled: bool,
     pub(crate) draining: bool,
-    /// 1 of each kind that it lends.
+    /// 1 of each kind of which it has revocable capacity.
     pub(crate) lends: Resources,
 }
 
@@ -64,7 +64,7 @@ impl Basis {
         &self.host_pools
     }
 
-    /// 1 of each kind that a cluster lends.
+    /// 1 of each kind of which a cluster has revocable capacity.
     pub(crate) fn lends(&self, cluster: &ClusterId) -> Resources {
         self.clusters.get(cluster).map(|c| c.lends).unwrap_or_default()
     }

@@ -17,15 +17,15 @@ pub(crate) fn usable<'a>(
     clusters.map(move |(id, c)| (id, c, UsableCapacity::of(c, ledger.taken(id), kinds)))
 }
 
-/// What there is to divide of what hosts lend: of clusters with a shard that obeys this leader.
+/// The revocable capacity to divide: that of clusters with a shard that obeys this leader.
 #[must_use]
 pub fn lent(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger).filter(|(_, c, _)| c.takes_grants());
     there.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.lent))
 }
 
-/// What there is to divide: the usable capacity of all clusters. What hosts that are kept for work with GPUs
-/// have beside these counts as far as such work wants it: no other work can use it.
+/// The capacity to divide: the usable capacity of all clusters. Some hosts are reserved for work with GPUs.
+/// Their other resources count only up to the demand of such work, because no other work can use them.
 #[must_use]
 pub fn capacity(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger);
@@ -37,8 +37,8 @@ pub fn capacity(facts: &FederationFacts, ledger: &Ledger) -> Resources {
         .with(Kind::Gpus, all.gpus)
 }
 
-/// Ordinary capacity that is not divided, since it may take nothing new and nothing runs there: of hosts that
-/// are closed, and of clusters that are cordoned or draining.
+/// Ordinary capacity that is not divided, because it may take nothing new and nothing runs there. It is that
+/// of closed hosts, and of clusters that are cordoned or draining.
 #[must_use]
 pub fn closed(facts: &FederationFacts, ledger: &Ledger) -> Resources {
     let there = usable(facts, ledger).filter(|(_, c, _)| c.wish() != Wish::Left);

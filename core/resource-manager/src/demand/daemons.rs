@@ -1,5 +1,5 @@
-//! Daemons: how many instances of one each cluster has, which is how many hosts its shard counts. Numbers never move from one cluster
-//! to another.
+//! Daemons. Each cluster has as many instances of a daemon as its shard counts hosts. Indexes never move from
+//! one cluster to another.
 
 use crate::assignment::indexes::{assign, give};
 use crate::facts::FederationFacts;
@@ -12,7 +12,8 @@ use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, Job
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Brings the numbers of instances of daemons up to date: everything else treats them as asked for. Returns which have changed.
+/// Updates the instance counts of daemons. Everything else treats the counts as part of the spec. Returns the
+/// jobs that have changed.
 pub(crate) fn count_daemons(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
     let mut changed = BTreeSet::new();
     for id in jobs {
@@ -46,7 +47,7 @@ fn counted(facts: &FederationFacts, id: JobId) -> Option<JobSpec> {
     (next != *spec).then_some(next)
 }
 
-/// Gives each cluster the numbers that it lacks.
+/// Gives each cluster the indexes that it lacks.
 pub(crate) fn assign_missing(facts: &FederationFacts, id: JobId, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = clusters(facts, spec, job, &group.name).into_iter().map(|c| {
@@ -55,7 +56,7 @@ pub(crate) fn assign_missing(facts: &FederationFacts, id: JobId, job: &mut JobVi
             (c, more)
         });
         let shares: Vec<(ClusterId, u64)> = shares.filter(|(_, more)| *more > 0).collect();
-        // One after the other: each sees which spans those before have begun.
+        // One after the other: each sees the spans that the clusters before it have taken.
         for (cluster, more) in shares {
             let numbers = numbers_of_its_own(job.decided.ranges(&group.name), &cluster, more);
             give(
@@ -67,11 +68,12 @@ pub(crate) fn assign_missing(facts: &FederationFacts, id: JobId, job: &mut JobVi
     }
 }
 
-/// Numbers that a cluster has for itself once it has one of them.
+/// The size of the spans of indexes that a cluster has for itself once it has one index in them.
 const NUMBERS_A_CLUSTER: u32 = 256;
 
-/// The lowest free numbers in spans of 256 that no other cluster has a number in: those of a cluster stay together although hosts join one by
-/// one at several, or its assignment would have a range for each host.
+/// The lowest free indexes in spans of 256 in which no other cluster has an index. So the indexes of a
+/// cluster stay together, although hosts join one by one at several clusters. Otherwise its assignment would
+/// have a range for each host.
 fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> RangeSet {
     let first_of = |number: u32| number / NUMBERS_A_CLUSTER * NUMBERS_A_CLUSTER;
     let span_of = |r: &AssignedRange| InstanceRange {
@@ -91,8 +93,8 @@ fn numbers_of_its_own(ranges: &[AssignedRange], cluster: &ClusterId, n: u64) -> 
         .lowest(n)
 }
 
-/// A daemon's spec as a plan sees it: with one instance on each host that may be placed on, whatever its constraints say of hosts, which
-/// only shards can judge. Of other kinds the same spec.
+/// A daemon's spec as a plan sees it: with one instance on each host that may be placed on. Host constraints
+/// do not count, because only shards can evaluate them. Other kinds keep their spec.
 pub(crate) fn planned(facts: &FederationFacts, spec: &JobSpec) -> JobSpec {
     let mut out = spec.clone();
     if spec.kind == JobKind::Daemon {
@@ -104,7 +106,7 @@ pub(crate) fn planned(facts: &FederationFacts, spec: &JobSpec) -> JobSpec {
     out
 }
 
-/// Gives clusters the numbers that a plan sees.
+/// Gives clusters the indexes that a plan sees.
 pub(crate) fn assign_planned(facts: &FederationFacts, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = hosts(facts, spec);
@@ -121,7 +123,7 @@ fn hosts(facts: &FederationFacts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
         .collect()
 }
 
-/// How many numbers of a group its cluster has beyond its hosts.
+/// How many indexes of a group its cluster has beyond its hosts.
 pub(crate) fn surplus(facts: &FederationFacts, id: JobId, job: &JobView, key: &SliceKey) -> u64 {
     let Some(spec) = job.running_spec() else { return 0 };
     let wanted = wanted(facts, (id, job, spec), &key.group, &key.cluster);
@@ -150,8 +152,9 @@ fn assigned(job: &JobView, group: &GroupName, cluster: &ClusterId) -> u64 {
     ranges.map(|r| r.range.count()).sum()
 }
 
-/// How many a cluster is to have: one for each host. Before its shard has counted them it keeps what it has, and has one at least, by
-/// which it hears of the daemon. One that takes nothing new gets no more.
+/// How many instances a cluster is to have: one for each host. Before its shard has counted them, the cluster
+/// keeps what it has, and has at least one, through which its shard learns of the daemon. A cluster that
+/// takes nothing new gets no more.
 fn wanted(
     facts: &FederationFacts,
     (id, job, spec): (JobId, &JobView, &JobSpec),

@@ -1,5 +1,5 @@
-//! What one job adds to the sums: a pure function of the picture, so that what is kept over cycles can be held against what
-//! follows from everything.
+//! What one job adds to the sums. It is a pure function of the facts, so that the ledger can be compared with
+//! sums over all jobs.
 
 pub(crate) mod sums;
 
@@ -30,18 +30,18 @@ pub(crate) struct AtCluster {
 pub(crate) struct Wait {
     /// Its index in the spec.
     pub(crate) group: usize,
-    /// What it has in common with others; one for all of a line.
+    /// What it has in common with other requests. Shared by an equivalence class.
     pub(crate) like: Arc<Likeness>,
     /// Units that wait.
     pub(crate) units: u64,
 }
 
-/// What is true of a job that is looked for.
+/// Properties by which jobs are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
     /// Something of it has begun: it counts among the jobs of its pool.
     pub(crate) counted: bool,
-    /// A row of it cannot be understood: nobody else gets what it has.
+    /// A row of it cannot be understood: no other job gets what it has.
     pub(crate) aside: bool,
     /// Its pool is fair to its users.
     pub(crate) by_user: bool,
@@ -55,7 +55,8 @@ pub(crate) struct Marks {
     pub(crate) dated: bool,
 }
 
-/// What one job adds, in instances: there are very many of them, and the room that these take follows from the spec (`entry/sums.rs`).
+/// What one job adds, in instances. There are very many entries, so they have only counts. The amounts follow
+/// from the counts and the spec (`entry/sums.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// What it asks for; `None` of a job that adds nothing.
@@ -106,7 +107,8 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     out
 }
 
-/// What a job adds that is set aside: all that its shards say is active of it. It asks for no more, and nothing is taken of it.
+/// What a job adds that is set aside: all that its shards report active. It requests no more, and nothing is
+/// taken from it.
 fn add_aside(out: &mut Entry, facts: &FederationFacts, id: JobId, spec: &Arc<JobSpec>) {
     out.spec = Some(Arc::clone(spec));
     out.pool = match pool_of(facts, &spec.pool) {

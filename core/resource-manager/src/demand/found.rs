@@ -61,7 +61,7 @@ pub(crate) fn take_found(facts: &FederationFacts, id: JobId, job: &mut JobView) 
     }
 }
 
-/// Numbers that are assigned at an older generation.
+/// Indexes that are assigned at an older generation.
 fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
     let ranges = job.decided.ranges(&here.group).iter();
     let older: RangeSet = ranges
@@ -75,7 +75,7 @@ fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
     let decided = Arc::make_mut(&mut job.decided);
     if let Some(ranges) = decided.groups.get_mut(&here.group) {
         change(ranges, &older, Cut::Kept, |r| {
-            // Numbers that are to go for good stay so.
+            // Indexes that are marked to be removed for good stay marked.
             let goes = r.releasing.filter(Releasing::ends_range);
             Some(AssignedRange {
                 releasing: goes,
@@ -87,10 +87,10 @@ fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
     true
 }
 
-/// Numbers that are not assigned, as many as the group lacks.
+/// Indexes that are not assigned, as many as the group lacks.
 fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
     let lacking = if spec.kind == JobKind::Daemon {
-        // What is more than there are hosts is given back.
+        // What exceeds the number of hosts is given back.
         u64::MAX
     } else {
         missing(job, &here.group)
@@ -115,7 +115,7 @@ fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
     true
 }
 
-/// Numbers that were released at that generation or a later one.
+/// Indexes that were released at that generation or a later one.
 fn used_later(decided: &Assignment, here: &FoundHere) -> RangeSet {
     let sets = decided.released.get(&here.group).into_iter().flatten();
     let later = sets.filter(|(holder, _)| holder.generation >= here.generation);
@@ -132,7 +132,7 @@ fn at(here: &FoundHere, range: InstanceRange) -> AssignedRange {
     }
 }
 
-/// The rest of a gang goes where what was found of it is.
+/// Moves the rest of a gang to where instances of it were found.
 fn follow(job: &mut JobView, spec: &JobSpec, first: &FoundHere) {
     let decided = Arc::make_mut(&mut job.decided);
     for group in &spec.groups {

@@ -1,4 +1,5 @@
-//! Gangs: all instances of a job, of all its groups, are at one cluster, are admitted together, and leave together.
+//! Gangs. All instances of a job, of all its groups, are at one cluster. They are admitted together, and
+//! leave together.
 
 use crate::demand::request::{PoolRef, avoided, pool_of, terms_in, unbound};
 use crate::demand::slices::Line;
@@ -27,7 +28,7 @@ pub(crate) fn members(facts: &FederationFacts, job: &JobView, spec: &JobSpec, li
     lacking.filter(|m| m.more > 0 || m.unbound > 0).collect()
 }
 
-/// All of these at once.
+/// The unit of all these members at once.
 pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -> Unit {
     let none = Unit {
         shape: Resources::ZERO,
@@ -37,7 +38,7 @@ pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -
     let groups = members
         .iter()
         .filter_map(|m| Some((spec.group(&m.group)?, m.more.saturating_add(m.unbound))));
-    // Where its groups do not all need hosts of one host pool, it is only known what all hosts have.
+    // If its groups do not all need hosts of one host pool, the capacity of all hosts is what counts.
     let mut needed = groups.clone().map(|(g, _)| host_pools.index(&g.siting.host_pool));
     let first = needed.next().flatten();
     let host_pool = first.filter(|_| needed.all(|other| other == first));
@@ -49,7 +50,8 @@ pub(crate) fn unit(host_pools: &HostPools, spec: &JobSpec, members: &[Member]) -
     all.on(host_pool)
 }
 
-/// What a gang asks for; `None` when it asks for nothing, something of it is to leave, or its pool is not there.
+/// What a gang requests. `None` when it requests nothing, some of it is to leave, it is at several clusters,
+/// its assignment is not stored, or its pool is not in the tree.
 pub(crate) fn request(
     facts: &FederationFacts,
     (id, job): (JobId, &JobView),

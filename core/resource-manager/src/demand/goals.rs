@@ -1,4 +1,5 @@
-//! Assignments that follow what storage and shards say: releases are settled, and jobs become larger and smaller.
+//! Assignments that follow storage and reports of shards: releases are settled, and jobs become larger and
+//! smaller.
 
 use crate::assignment::{release, scale};
 use crate::demand::daemons::assign_missing;
@@ -10,7 +11,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
 use std::collections::BTreeSet;
 
-/// Settles releases of jobs, and scales them. Returns those whose assignment has changed.
+/// Settles releases of jobs, and scales jobs. Returns the jobs with a changed assignment.
 pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
     let mut settled = BTreeSet::new();
     for id in jobs {

@@ -1,5 +1,6 @@
-//! What clusters' hosts can hold of a class of instances. Shards report it for the classes that wait; for any other class the
-//! largest host decides. What no host can ever hold is no demand: it would keep capacity from other pools for ever.
+//! What clusters' hosts can hold of a class of instances. Shards report it for the classes that wait. For any
+//! other class the largest host decides. What no host can ever hold is no demand: it would withhold capacity
+//! from other pools for ever.
 
 use crate::demand::ledger::Ledger;
 use crate::facts::FederationFacts;
@@ -31,8 +32,8 @@ struct ClusterLimits {
     stored: Option<Resources>,
     /// Its hosts have capacity, as far as anything is known of it.
     has_capacity: bool,
-    /// What is divided of it, where it, or some of its hosts, take no new work: what runs on these is beside what empty
-    /// hosts can hold.
+    /// Its divided capacity, if the cluster or some of its hosts take no new work. What runs on such hosts is
+    /// not part of what empty hosts can hold.
     closed: Option<Resources>,
 }
 
@@ -41,7 +42,8 @@ struct ClusterLimits {
 struct LargestHosts {
     with_gpus: Resources,
     without_gpus: Resources,
-    /// By host pool; empty while all hosts are in `default`. Zero: hosts of which nothing is known at the moment.
+    /// By host pool; empty while all hosts are in `default`. Zero: nothing is known of its hosts at the
+    /// moment.
     host_pools: BTreeMap<HostPoolName, Resources>,
 }
 
@@ -111,7 +113,7 @@ impl ClusterLimits {
         }
     }
 
-    /// Instances that would fit if nothing ran there; `None`: nothing says that there is a bound.
+    /// Instances that would fit if nothing ran there; `None`: no bound is known.
     fn ever(&self, digest: ClassDigest, class: &InstanceClass) -> Option<u64> {
         let reported = self.ever.get(&digest).copied();
         reported.or_else(|| self.is_too_small(class).then_some(0))
@@ -138,7 +140,7 @@ impl ClusterLimits {
             .for_class(class)
             .and_then(|largest| class.too_large(&self.name, largest));
         if class.revocable && too_large.is_none() {
-            // What hosts lend changes from minute to minute.
+            // Revocable capacity changes from minute to minute.
             return None;
         }
         let unmet = || {
@@ -167,8 +169,8 @@ impl HostLimits {
         )
     }
 
-    /// The most that instances of a class, to which so much is allocated, can have of the clusters that are named, of all
-    /// where none is. `None`: nothing says that there is a bound.
+    /// The most that instances of a class can have of the clusters in `only`, or of all clusters where it is
+    /// empty. `allocated` is what they have. `None`: no bound is known.
     pub(crate) fn most(
         &self,
         ledger: &Ledger,
@@ -206,8 +208,8 @@ impl HostLimits {
         out
     }
 
-    /// How many more instances of a class the hosts of a cluster hold beside `there` of the same group, when nothing else
-    /// runs on them; `None`: nothing says that there is a bound.
+    /// How many more instances of a class the hosts of a cluster hold beside `there` of the same group, when
+    /// nothing else runs on them. `None`: no bound is known.
     pub(crate) fn more(
         &self,
         cluster: &ClusterId,
@@ -241,7 +243,7 @@ pub(crate) fn refusal(
     limits.refusal(class.digest(), &class)
 }
 
-/// How many instances of a group a cluster's hosts hold when they are empty; `None`: nothing says that there is a bound.
+/// How many instances of a group a cluster's hosts hold when they are empty. `None`: no bound is known.
 pub(crate) fn ever_at(
     facts: &FederationFacts,
     ledger: &Ledger,
@@ -254,8 +256,8 @@ pub(crate) fn ever_at(
     limits.ever(class.digest(), &class)
 }
 
-/// Why no host of any cluster that a job may use can ever hold an instance of a group: the first cluster's reason, with what is true
-/// of each. `None`: one can, or that is not known.
+/// Why no host of any cluster that a job may use can ever hold an instance of a group. It is the first
+/// cluster's reason, with what is true of each. `None`: one can, or that is not known.
 pub(crate) fn fits_nowhere(
     facts: &FederationFacts,
     ledger: &Ledger,

@@ -1,6 +1,6 @@
-//! Sums over all live jobs, kept from cycle to cycle and changed where a job changed: what each pool wants and has, what is taken of
-//! each cluster, who waits, and which jobs a cycle has to look at. What is kept is what `entry` gives for every job; the checker
-//! holds both against each other.
+//! Sums over all live jobs, updated when a job changes: the demand and use of each pool, what is taken of
+//! each cluster, what waits, and which jobs a cycle has to look at. The ledger contains what `entry` gives
+//! for every job. The checker compares both.
 
 pub(crate) mod audit;
 pub(crate) mod classes;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub struct Ledger {
     basis: Basis,
     entries: BTreeMap<JobId, Box<Entry>>,
-    /// Entries that are out of the sums, until it is known what they are now.
+    /// Entries that are out of the sums, until their new value is known.
     out: BTreeMap<JobId, Box<Entry>>,
     totals: Totals,
     audit: Audit,
@@ -47,7 +47,8 @@ pub struct Ledger {
     dated: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
     choosy: BTreeSet<PoolIdx>,
-    /// Jobs that have room at a cluster and may be stopped for others, by pool; those that lose first come first.
+    /// Preemption candidates: jobs that have capacity at a cluster and may be stopped for others, by pool.
+    /// The first victims come first.
     losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
 }
 
@@ -55,7 +56,7 @@ pub struct Ledger {
 pub(crate) struct LedgerChanges {
     /// The jobs that have changed.
     pub(crate) jobs: BTreeSet<JobId>,
-    /// The pools whose sums have.
+    /// The pools with changed sums.
     pub(crate) pools: BTreeSet<PoolIdx>,
 }
 
@@ -75,7 +76,7 @@ impl Ledger {
         LedgerChanges { jobs, pools }
     }
 
-    /// The sums of everything, made anew.
+    /// The sums of everything, computed from scratch.
     #[must_use]
     pub fn new(facts: &FederationFacts) -> Self {
         let mut out = Self {
@@ -89,7 +90,7 @@ impl Ledger {
         out
     }
 
-    /// How many things are held of jobs; what is summed by pools and clusters is left out.
+    /// How many items it has for jobs. Sums by pools and clusters are left out.
     pub(crate) fn footprint(&self) -> usize {
         let Self {
             basis: _,
@@ -112,7 +113,7 @@ impl Ledger {
         entries.len() + out.len() + marked + losers.values().map(BTreeSet::len).sum::<usize>()
     }
 
-    /// The jobs whose entries follow from what has changed since.
+    /// The jobs with entries that depend on what differs between the basis and `now`.
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
         let of_all = |basis: &Basis| {
@@ -134,7 +135,8 @@ impl Ledger {
         entries.map(|(id, _)| *id).collect()
     }
 
-    /// What entries depend on is another thing now. Tells whose: they are out of the sums, in which they were by what held before.
+    /// Sets what entries depend on. Returns the jobs that this concerns. Their entries are taken out of the
+    /// sums, because they were computed from the basis before.
     fn rebase(&mut self, basis: Basis) -> BTreeSet<JobId> {
         let concerned = self.concerned(&basis);
         for id in &concerned {
@@ -164,7 +166,7 @@ impl Ledger {
         out
     }
 
-    /// A job's entry is another one now. Tells the pools that this is about.
+    /// Sets a job's entry. Returns the pools that this is about.
     fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
         let out = self.out.remove(&id);
         let before = match out {
@@ -272,8 +274,8 @@ impl Ledger {
     }
 }
 
-/// The lines in which a job waited and does not any more. Who goes on waiting in a line does not leave it: since when its clusters have
-/// no room is noted there.
+/// The equivalence classes in which a job waited and does not wait any more. A job that still waits in its
+/// class does not leave it: the class has the time since which its clusters have had no capacity.
 fn left_lines(id: JobId, before: &Entry, now: Option<&Entry>) -> Vec<(PoolIdx, Arc<Likeness>, Turn)> {
     let stays = |wait: &Wait| {
         let now = now.filter(|e| e.pool == before.pool);

@@ -1,4 +1,4 @@
-//! What pools ask for, as far as they may have it and hosts can hold it.
+//! The demand of pools, as far as a pool may have it and hosts can hold it.
 
 use crate::demand::capacity::usable;
 use crate::demand::entry::sums::Sums;
@@ -11,16 +11,17 @@ use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::BTreeMap;
 
-/// What a pool wants.
+/// The demand of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Of ordinary room.
+    /// Of ordinary capacity.
     pub ordinary: Resources,
-    /// Of what hosts lend.
+    /// Of revocable capacity.
     pub lent: Resources,
 }
 
-/// What pools want, by index, as far as the clusters that their work may use have it, and as far as it may have it.
+/// The demand of pools, by index, as far as the clusters that their work may use have it, and as far as the
+/// pool may have it.
 #[must_use]
 pub fn demands(facts: &FederationFacts, ledger: &Ledger) -> BTreeMap<PoolIdx, Wanted> {
     demands_within(&HostLimits::of(facts, ledger), facts, ledger)
@@ -70,7 +71,7 @@ pub(crate) fn wanted(
         lent = lent.plus(possible(&sums.lent));
     }
     if [firm, controllers, both].iter().any(|r| !r.is_zero()) {
-        // Neither has use for more than it may have. What may be had as one of them alone leaves the rest to what is both.
+        // Neither can use more than its bound. Work that is both gets what the others leave of both bounds.
         let (pool, held) = (facts.hierarchy.pool(pool), of.held());
         let firmly = pool
             .map(|p| p.reservation)

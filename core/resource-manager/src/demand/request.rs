@@ -1,4 +1,4 @@
-//! What a group asks admission for.
+//! What a group requests from admission.
 
 use crate::assignment::indexes::missing;
 use crate::demand::slices::{Line, has_begun};
@@ -25,8 +25,8 @@ pub(crate) fn pool_of(facts: &FederationFacts, path: &str) -> PoolRef {
     leaf.map_or_else(|| PoolRef::Unknown(path.to_owned()), PoolRef::Known)
 }
 
-/// What a group asks for: more at the clusters where something of it is bound, and clusters for the rest. `None` when it asks
-/// for nothing, or its pool is not there.
+/// What a group requests: more at the clusters where some of it is bound, and clusters for the rest. `None`
+/// when it requests nothing, or its pool is not in the tree.
 pub(crate) fn request(
     facts: &FederationFacts,
     (id, job): (JobId, &JobView),
@@ -40,7 +40,8 @@ pub(crate) fn request(
     let lines: Vec<&Line> = lines.iter().filter(|l| l.key.group == group.name).collect();
     let allocated = lines.iter().map(|l| l.allocated).fold(0, u64::saturating_add);
     let avoid = avoided(job, &group.name);
-    // What is bound ahead where the group found no host a short while ago is not tried there again.
+    // Indexes that are bound ahead are not tried at a cluster where the group found no host a short while
+    // ago.
     let open = lines
         .into_iter()
         .filter(|line| !avoid.contains(&line.key.cluster));
@@ -70,8 +71,8 @@ pub(crate) fn request(
     })
 }
 
-/// Instances of a group that are bound nowhere and ask for a cluster. Daemons ask for none: the hosts of each cluster are
-/// counted.
+/// Instances of a group that are bound nowhere and need a cluster. Daemons need none: the hosts of each
+/// cluster are counted.
 pub(crate) fn unbound(facts: &FederationFacts, job: &JobView, spec: &JobSpec, group: &GroupName) -> u64 {
     let asks = facts.awaiting.is_none() && !job.is_refused() && spec.kind != JobKind::Daemon;
     if asks { missing(job, group) } else { 0 }
@@ -100,7 +101,7 @@ pub(crate) fn unit_of(facts: &FederationFacts, group: &GroupSpec) -> Unit {
     Unit::one(group.room()).on(facts.host_pools.index(&group.siting.host_pool))
 }
 
-/// On what terms a job runs.
+/// The admission class of a job.
 pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
     let side = if spec.revocable {
         Side::Revocable
@@ -115,7 +116,7 @@ pub(crate) const fn terms_of(spec: &JobSpec) -> Terms {
     }
 }
 
-/// On what terms a job asks for more of a pool.
+/// The admission class in which a job requests more of a pool.
 pub(crate) fn terms_in(facts: &FederationFacts, pool: PoolIdx, spec: &JobSpec, lines: &[Line]) -> Terms {
     Terms {
         counted: !facts.hierarchy.bounds_jobs(pool) || has_begun(lines),

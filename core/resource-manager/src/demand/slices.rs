@@ -1,4 +1,4 @@
-//! The slices of a job in numbers.
+//! The slices of a job with their counts.
 
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -7,7 +7,7 @@ use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::{JobId, ReasonCode};
 
-/// A slice with its numbers, as admission needs it.
+/// A slice with its counts, as admission needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) key: SliceKey,
@@ -60,7 +60,7 @@ pub(crate) fn is_somewhere_unplaced(facts: &FederationFacts, id: JobId, lines: &
     reasons.any(|(reason, _, _)| is_unplaced(reason.code))
 }
 
-/// Whether a shard says by this that it found no host.
+/// Whether a shard's reason means that it found no host.
 pub(crate) fn is_unplaced(code: ReasonCode) -> bool {
     code.layer() == Layer::Placement && code != ReasonCode::AwaitingOffer
 }

@@ -243,7 +243,7 @@ fn what_is_made_for_a_preemption_request_is_taken_before_it_is_free() {
     there
         .rooms
         .take_cluster(&c, Side::Ordinary, asked.request.unit, 7);
-    // Three of the five cores are free by now. The other two are nobody else's when they are.
+    // Three of the five cores are free by now. The other two are reserved for it until they are free.
     assert_eq!(admit_held(&asked.request, &c, 5, &mut there.rooms), 3);
     assert_eq!(there.rooms.taken(asked.request.pool).0, cpus(5));
     assert_eq!(

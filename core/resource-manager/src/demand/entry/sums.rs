@@ -1,5 +1,5 @@
-//! What an entry comes to: room in pools and clusters, by what bounds it. A pure function of the numbers, of what the job asks for, and
-//! of which kinds are lent.
+//! What an entry amounts to: capacity in pools and clusters, by what bounds it. A pure function of the
+//! instance counts, of the job's spec, and of the kinds that are revocable.
 
 use crate::demand::basis::Basis;
 use crate::demand::entry::{AtCluster, Entry};
@@ -13,7 +13,7 @@ use echelon_core_pools::{HostPoolIdx, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Adds what a group has at a cluster that lends these kinds.
+/// Adds what a group has at a cluster that has these kinds as revocable capacity.
 fn add(sum: &mut Taken, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
     sum.add_of(spec, group.room().times(there.allocated), lends);
 }
@@ -48,12 +48,12 @@ impl Sums<ResourceSum> {
     }
 }
 
-/// Sums of ordinary room, and of what hosts lend.
+/// Sums of ordinary capacity, and of revocable capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BothSums<T = Resources> {
-    /// Of ordinary room.
+    /// Of ordinary capacity.
     pub ordinary: Sums<T>,
-    /// Of what hosts lend.
+    /// Of revocable capacity.
     pub lent: Sums<T>,
 }
 
@@ -73,14 +73,14 @@ impl BothSums<ResourceSum> {
     }
 }
 
-/// What jobs of a pool have in common that cannot have more of it than others.
+/// What jobs of a pool have in common that bounds their demand.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Choice {
     /// The clusters that they may use, by name; all when empty.
     pub(crate) only: Vec<String>,
-    /// On what terms they run.
+    /// Their admission class.
     pub(crate) terms: Terms,
-    /// Of which class their instances are; `None` of daemons.
+    /// The class of their instances; `None` of daemons.
     pub(crate) class: Option<ClassDigest>,
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct GroupSums {
     pub(crate) choice: Choice,
     pub(crate) class: Option<InstanceClass>,
     pub(crate) sums: BothSums,
-    /// It wants more than it has, or its shard found no host for some of it.
+    /// Its demand is more than it has, or its shard found no host for some of it.
     pub(crate) waits: bool,
 }
 
-/// A job's place among those that may lose instances for others: revocable ones first, then by priority, the youngest first.
+/// A job's place among preemption candidates: revocable ones first, then by priority, the youngest first.
 pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
 
 impl Entry {
@@ -116,7 +116,8 @@ impl Entry {
         all.fold(0, u64::saturating_add)
     }
 
-    /// The sums of each of its groups, with what bounds the group. `lent` has 1 of each kind that any cluster lends.
+    /// The sums of each of its groups, with what bounds the group. `lent` has 1 of each kind of which any
+    /// cluster has revocable capacity.
     pub(crate) fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
         let Some(spec) = self.spec.as_deref() else {
             return Vec::new();
@@ -223,7 +224,7 @@ impl Entry {
         out
     }
 
-    /// Where it has room that it could lose, with what it is worth there.
+    /// Where it has capacity that may be preempted, with its order among the candidates there.
     pub(crate) fn could_lose(&self, id: JobId) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
         let spec = self.spec.as_ref().filter(|s| s.preemptible && !self.marks.aside);
         let known = self.pool.zip(spec);
@@ -241,7 +242,7 @@ impl Entry {
         })
     }
 
-    /// Where its waiting groups stand in their lines.
+    /// The place of a waiting group in its queue.
     pub(crate) fn turn(&self, id: JobId, group: usize) -> Option<Turn> {
         let spec = self.spec.as_ref()?;
         Some(Turn {

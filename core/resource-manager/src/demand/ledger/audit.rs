@@ -1,6 +1,6 @@
-//! Holds the kept sums against the jobs, a part at a time while the leader works: each look derives the
-//! entries of some jobs from the facts and adds what is kept of them to sums of its own, and a job that
-//! changes behind the look changes these, too. When all jobs had their turn, both sums must be the same.
+//! Compares the ledger's sums with the jobs, a part at a time while the leader works. Each step derives the
+//! entries of some jobs from the facts, and adds the ledger's entries to sums of its own. If a job changes
+//! that was already checked, these sums change, too. When all jobs are checked, both sums must be the same.
 
 use crate::broken::Broken;
 use crate::demand::basis::Basis;
@@ -12,16 +12,16 @@ use crate::facts::FederationFacts;
 use echelon_core_model::JobId;
 use std::collections::BTreeMap;
 
-/// Jobs of a look. An entry takes a few microseconds: a look of a second takes some milliseconds, and
-/// 1,000,000 jobs a quarter of an hour.
+/// Jobs of a step. An entry takes a few microseconds. A step every second takes some milliseconds, and
+/// 1,000,000 jobs take a quarter of an hour.
 pub(crate) const JOBS: usize = 1_024;
 
 /// How far the sums are checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Audit {
-    /// The last job that had its turn; `None` before the first.
+    /// The last job that was checked; `None` before the first.
     last: Option<JobId>,
-    /// The sums of all jobs that had theirs.
+    /// The sums of all jobs that were checked.
     sums: Totals,
 }
 
@@ -35,7 +35,7 @@ impl PartialEq for Audit {
 impl Eq for Audit {}
 
 impl Audit {
-    /// The entry of a job is added or subtracted: here, too, if the job had its turn.
+    /// The entry of a job is added or subtracted: here, too, if the job was checked already.
     pub(crate) fn follow(&mut self, step: Step, id: JobId, entry: &Entry, basis: &Basis) {
         if self.last.is_some_and(|last| id <= last) {
             self.sums.take(step, entry, entry.group_sums(basis.lent), basis);
@@ -44,8 +44,8 @@ impl Audit {
 }
 
 impl Ledger {
-    /// Looks at the next jobs, and at all sums when these were the last. `O(jobs of a look)`, and `O(pools,
-    /// clusters)` at the end of a round.
+    /// Checks the next jobs, and all sums after the last job. `O(jobs of a step)`, and `O(pools, clusters)`
+    /// at the end of a pass.
     pub(crate) fn audit(&mut self, facts: &FederationFacts) -> Vec<Broken> {
         let first = self.audit.last.is_none().then(|| facts.jobs.iter());
         let further = self.audit.last.map(|last| facts.jobs.after(last));

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub(crate) struct KnownClass {
     class: Arc<InstanceClass>,
     groups: u64,
-    /// Of these, those that want more than they have, or find no host, by the clusters that they may use; all where none is named.
+    /// Of these, groups that have more demand than they have, or that find no host, by the clusters that they
+    /// may use. An empty key means all clusters.
     waiting: BTreeMap<Vec<String>, u64>,
 }
 

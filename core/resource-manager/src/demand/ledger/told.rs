@@ -1,4 +1,4 @@
-//! What is asked of the ledger: sums by pool and cluster, who waits, and which jobs are to be looked at.
+//! Queries on the ledger: sums by pool and cluster, what waits, and which jobs are to be looked at.
 
 use crate::demand::basis::Basis;
 use crate::demand::entry::sums::{BothSums, Worth};
@@ -21,7 +21,7 @@ impl Ledger {
         })
     }
 
-    /// Jobs of some pools that have room at a cluster and may be stopped for others, those that lose first in front.
+    /// Preemption candidates of some pools at a cluster. The first victims come first.
     pub(crate) fn losers<'a, F: Fn(PoolIdx) -> bool>(
         &'a self,
         cluster: &ClusterId,
@@ -44,7 +44,8 @@ impl Ledger {
         })
     }
 
-    /// What pools have of some clusters, granted or active, of ordinary room. `O(pools, clusters of each)`.
+    /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools, clusters of
+    /// each)`.
     pub(crate) fn held_at(
         &self,
         clusters: &BTreeSet<&ClusterId>,
@@ -57,7 +58,7 @@ impl Ledger {
         out
     }
 
-    /// Pools with jobs that may not use every cluster: what they want follows from what clusters have.
+    /// Pools with jobs that may not use every cluster: their demand depends on what clusters have.
     pub(crate) fn choosy(&self) -> impl Iterator<Item = PoolIdx> + '_ {
         self.choosy.iter().copied()
     }
@@ -109,13 +110,13 @@ impl Ledger {
         self.totals.errors.saturating_add(self.queue.errors())
     }
 
-    /// Who waits.
+    /// What waits.
     #[must_use]
     pub const fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Who waits, to note since when.
+    /// What waits, to note since when.
     pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
         &mut self.queue
     }
@@ -130,7 +131,7 @@ impl Ledger {
         self.entries.get(&id).is_some_and(|e| e.marks.counted)
     }
 
-    /// Jobs whose assignment is not stored as it is decided.
+    /// Jobs with a decided assignment that is not stored.
     #[must_use]
     pub const fn unstored(&self) -> &BTreeSet<JobId> {
         &self.unstored

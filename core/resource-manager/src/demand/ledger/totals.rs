@@ -14,7 +14,7 @@ use echelon_core_pools::{Held, HostPoolIdx, Terms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-// Instances are counted exactly for more jobs than any leader holds: a job has at most 10,000,000.
+// Instances are counted exactly for more jobs than any leader has: a job has at most 10,000,000.
 const _: () = assert!((MAX_INSTANCES as u64).checked_mul(1 << 40).is_some());
 
 /// What becomes of an entry in the sums.
