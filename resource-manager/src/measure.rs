@@ -1,4 +1,4 @@
-//! What the resource manager tells in numbers. Never by job: labels have few values.
+//! The resource manager's metrics. Never by job: labels have few values.
 
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
@@ -51,7 +51,7 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    /// `build` is told with the state of this process.
+    /// `build` is reported with the state of this process.
     pub(crate) fn new(metrics: &Metrics, build: String) -> Result<Self, MetricError> {
         Ok(Self {
             turn: metrics.histogram(
@@ -134,7 +134,7 @@ impl Measures {
         })
     }
 
-    /// What this process says of its role, without its contacts.
+    /// What this process reports of its role, without its contacts.
     pub(crate) fn state(&self) -> watch::Receiver<RoleState> {
         self.state.subscribe()
     }

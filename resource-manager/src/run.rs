@@ -1,5 +1,5 @@
-//! The loop: one `select!` over what may happen, one `match` over what is to be done. It never waits for anything but
-//! the next event, so a turn takes as long as the driver's step.
+//! The loop: one `select!` over what may happen, one `match` over what is to be done. It never waits for
+//! anything but the next event, so a turn takes as long as the driver's step.
 
 use crate::link::{Keeper, Links};
 use crate::measure::Measures;
@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-/// Inputs that may wait. Reports are the bulk: this is a few seconds of them from a hundred shards; who sends waits then.
+/// Inputs that may wait. Reports are the bulk: this is a few seconds of them from a hundred shards.
+/// Beyond that, senders wait.
 pub(crate) const QUEUE: usize = 4096;
 
 /// Inputs taken in at once: a turn stays within a few milliseconds.
@@ -35,7 +36,7 @@ pub(crate) enum Input {
     Storage(OpId, OpResult),
     /// A stream to a shard's leader is open.
     Linked(LinkId, ClusterId, crate::link::Sender),
-    /// A shard told something.
+    /// A shard has reported something.
     Report(LinkId, Report),
     /// What came over a stream cannot be understood.
     Unreadable(LinkId, String),
@@ -43,9 +44,9 @@ pub(crate) enum Input {
     Unlinked(LinkId),
     /// Something was written to storage.
     Changed(Changed),
-    /// Somebody asks for a plan.
+    /// A caller asks for a plan.
     Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
-    /// Somebody asks how pools stand, or would stand under another tree.
+    /// A caller asks how pools stand, or would stand under another tree.
     Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
 }
 
@@ -206,7 +207,8 @@ impl Loop {
         self.measures.look(&self.driver, now);
     }
 
-    /// Does what was asked for, after what was held; what may not be done now is held. Tells whether the driver must know.
+    /// Performs effects, after those that were deferred. An effect that may not be performed now is deferred.
+    /// Returns whether the driver must know.
     fn perform_all(&mut self, mut effects: Vec<Effect>, office: &mut Office) -> bool {
         let leads = self.driver.is_elected();
         if leads && !self.driver.is_suspended() {
@@ -240,7 +242,7 @@ impl Loop {
                 office.step_down();
             }
             Effect::PlanAnswer { token, plan } => {
-                // Who asked may be gone.
+                // The caller may be gone.
                 let _ = self.plans.remove(&token).map(|answer| answer.send(plan));
             }
             Effect::FiguresAnswer { token, figures } => {
@@ -282,7 +284,7 @@ impl Loop {
     }
 }
 
-/// What only a leader may do. The others answer callers, give up, or tell people.
+/// What only a leader may do. The others answer callers, give up, or raise alarms.
 const fn is_act_of_a_leader(effect: &Effect) -> bool {
     match effect {
         Effect::Storage(..)

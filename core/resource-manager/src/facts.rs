@@ -1,5 +1,5 @@
-//! What is known: what storage holds and what shards have reported, with look-ups that several stages need. Nothing here
-//! decides. All of it can be read again from storage and full reports.
+//! What is known: what is in storage and what shards have reported, with look-ups that several stages need.
+//! Nothing here decides. All of it can be read again from storage and full reports.
 
 pub(crate) mod capacity;
 pub(crate) mod cluster;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// What is known.
 #[derive(Debug, Clone, Default)]
 pub struct FederationFacts {
-    /// Clusters that were added or heard.
+    /// Clusters that were added or have connected.
     pub clusters: BTreeMap<ClusterId, ClusterView>,
     /// The switches.
     pub control: Control,
@@ -50,11 +50,12 @@ pub struct FederationFacts {
     pub structure: Version,
     /// The same in the order of entitlement.
     pub hierarchy: Arc<Hierarchy>,
-    /// The same by shares alone, for what hosts lend.
+    /// Pool hierarchy for revocable capacity (shares only).
     pub by_shares: Arc<Hierarchy>,
-    /// All jobs that have not ended, or whose end is not stored yet; a deleted one until only its tombstone is left.
+    /// All jobs that have not ended, or with an end that is not stored yet.
+    /// A deleted job stays until only its tombstone is left.
     pub jobs: Jobs,
-    /// What is kept of those that have.
+    /// What stays in memory of jobs that have ended.
     pub ended: BTreeMap<JobId, EndedJob>,
     /// Their specs.
     pub specs: Specs,
@@ -85,7 +86,7 @@ fn moved_pools(before: &PoolTree, after: &PoolTree) -> BTreeSet<PoolId> {
 }
 
 impl FederationFacts {
-    /// What the shard of a cluster said of a slice.
+    /// What the shard of a cluster has reported of a slice.
     #[must_use]
     pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {
         let reports = &self.clusters.get(&key.cluster)?.reports;
@@ -117,8 +118,9 @@ impl FederationFacts {
         out
     }
 
-    /// What counts against pools and limits for a slice: max(granted, active) once its shard obeys this leader; before, all
-    /// that an older leader's grants may have allowed.
+    /// What counts against pools and limits for a slice: max(granted, active) once its shard obeys this
+    /// leader.
+    /// Before, it is all that an older leader's grants may have allowed.
     #[must_use]
     pub fn allocated(&self, job: &JobView, id: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> u64 {
         let count = self.count(id, key, ranges);
@@ -159,7 +161,7 @@ impl FederationFacts {
         Some((spec, spec.group(group)?))
     }
 
-    /// Makes the ring of clusters anew when there are others.
+    /// Makes the ring of clusters again when there are others.
     pub(crate) fn settle_homes(&mut self) {
         if !self.clusters.keys().eq(self.homes.clusters()) {
             self.homes = Arc::new(Homes::new(self.clusters.keys()));
@@ -194,8 +196,8 @@ impl FederationFacts {
         jobs.into_iter().for_each(|id| self.settle_pool(id));
     }
 
-    /// Where a job's pool is: where the pool of that id is now, and, for a head without an id or a pool that is gone, at the path that
-    /// the head names.
+    /// The path of a job's pool: where the pool of that id is now. For a head without an id, or a pool that
+    /// is gone, it is the path that the head names.
     #[must_use]
     pub fn path_of<'a>(&'a self, head: &'a KnownHead) -> &'a str {
         let known = head.pool_id.as_ref().and_then(|id| self.hierarchy.path_of(id));
@@ -207,7 +209,7 @@ impl FederationFacts {
         pair.is_some_and(|(head, spec)| !head.void && self.path_of(head) != spec.pool)
     }
 
-    /// A job's spec names its pool's path of now: whoever reads it need not ask where the pool is.
+    /// Makes a job's spec name the present path of its pool, so that no reader has to look the pool up.
     pub(crate) fn settle_pool(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id).filter(|job| self.has_moved(job)) else {
             return;
@@ -222,7 +224,7 @@ impl FederationFacts {
         }
     }
 
-    /// 1 of each kind that clusters lend to new work.
+    /// 1 of each kind that clusters offer to new work as revocable capacity.
     #[must_use]
     pub fn lent_kinds(&self) -> Resources {
         lent_kinds(self)

@@ -19,7 +19,7 @@ pub struct OrdersReport {
     pub orders: usize,
     /// Messages that carry them.
     pub directives: usize,
-    /// Parts of `max_unavailable` that have changed.
+    /// Allotments of `max_unavailable` that have changed.
     pub allotments: usize,
     /// Rows of progress.
     pub rows: usize,

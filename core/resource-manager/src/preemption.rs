@@ -1,5 +1,5 @@
-//! Capacity that is made for what is entitled to it and finds none. It comes after admission: before, it would stop instances for
-//! what is about to be admitted.
+//! Preemption: makes capacity for work that is entitled to it and finds none.
+//! It comes after admission: before, it would stop instances for what is about to be admitted.
 
 pub(crate) mod budget;
 pub(crate) mod claimants;
@@ -44,7 +44,7 @@ pub struct PreemptionReport {
     pub starved: BTreeSet<JobId>,
     /// Jobs of which something else is known or decided than before.
     pub changed: BTreeSet<JobId>,
-    /// Clusters whose shards are to get all requests.
+    /// Clusters with shards that are to get all requests.
     pub tell: BTreeSet<ClusterId>,
     /// How many more instances may be taken in this minute; `None`: that was not looked at.
     pub budget_left: Option<u64>,

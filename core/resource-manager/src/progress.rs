@@ -1,5 +1,6 @@
-//! What became of a job: its counts, why instances wait, and whether it has ended. A job ends only on what every holder has said,
-//! and after its head was read at SERIAL, so a wish that came before the end is never overlooked.
+//! What became of a job: its counts, why instances wait, and whether it has ended. A job ends only on reports
+//! of every holder, and after its head was read at SERIAL.
+//! So a request that came before the end is never overlooked.
 
 pub(crate) mod refused;
 pub(crate) mod waiting;
@@ -16,7 +17,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::{Few, GroupName, JobId, RunState, Timestamp};
 
-/// Clusters that hold a part of a job and have not told this leader what they have of it.
+/// Clusters that have a part of a job and have not reported to this leader what they have of it.
 fn unheard<'a>(
     facts: &'a FederationFacts,
     job: &'a JobView,
@@ -25,8 +26,8 @@ fn unheard<'a>(
     views.filter(|view| view.is_none_or(|v| !v.is_heard()))
 }
 
-/// Whether a job's stored row stands for now: an earlier leader has written it, and a holder was not heard by this one. A holder is
-/// awaited until it counts as out of reach.
+/// Whether a job's stored row stands for now: an earlier leader has written it, and this one waits for the
+/// report of a holder. It waits for a holder until that counts as out of reach.
 #[must_use]
 pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
     let is_awaited = |view: Option<&ClusterView>| {
@@ -89,8 +90,8 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
     })
 }
 
-/// When a job came into a state: by what shards and the head say, so that a leader that was away then does not
-/// date it by its own return.
+/// When a job came into a state, by what shards report and by the head.
+/// So a leader that was away then does not date it by its own return.
 fn entered_at(
     facts: &FederationFacts,
     id: JobId,
@@ -114,7 +115,7 @@ fn entered_at(
             asked.max(reports.filter_map(|r| r.last_ended).max())
         }
     };
-    // A state begins neither before the one ahead of it nor in the future. What nobody has dated began now.
+    // A state begins neither before the one ahead of it nor in the future. A state without a date began now.
     let at = at.unwrap_or(now);
     before.map_or(at, |p| at.max(p.since)).min(now)
 }
@@ -137,7 +138,7 @@ fn has_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
     reports.any(|r| r.active + r.succeeded + r.failed > 0)
 }
 
-/// Instances by state. What no shard has said anything of yet is pending; an ended job keeps what it ended with.
+/// Instances by state. Those that no shard has reported yet are pending; an ended job keeps its last counts.
 fn counts(facts: &FederationFacts, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
         return job

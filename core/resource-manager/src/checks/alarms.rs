@@ -1,5 +1,5 @@
-//! What an operator should look at now, each with the command that helps: a part of what gateways show. Alarms of `effect.rs` are
-//! for the log, once each; these are open as long as what they tell of lasts.
+//! What an operator should look at now, each with the command that helps: a part of what gateways show.
+//! Alarms of `effect.rs` are for the log, once each. These are open as long as their cause lasts.
 
 use crate::manager::ResourceManager;
 use echelon_core_model::Timestamp;

@@ -1,5 +1,6 @@
-//! The checker: what is broken in a picture, told independently of how it came about. Runs after every step of tests and
-//! simulation. In production a [`Sampler`] checks some jobs every few seconds and the division every few minutes.
+//! The checker: what is broken in a state, found independently of how it came about. Runs after every step
+//! of tests and simulation. In production a [`Sampler`] checks some jobs every few seconds and the division
+//! every few minutes.
 
 use crate::broken::Broken;
 use crate::cycle::CycleReport;
@@ -21,7 +22,8 @@ use echelon_core_pools::tree::of_lent_room;
 use echelon_core_pools::{Held, Hierarchy, SecondRound, certificate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Grants that the cycle of the last step raised, by job, and whether the job counted among those of its pool before.
+/// Grants that the cycle of the last step raised, by job,
+/// and whether the job counted among those of its pool before.
 type RaisedJobs = BTreeMap<JobId, bool>;
 
 fn raised_by(last: Option<&CycleReport>) -> RaisedJobs {
@@ -69,7 +71,7 @@ fn check_job(picture: &Picture, raised: &RaisedJobs, id: JobId, job: &JobView) -
     out
 }
 
-/// Checks a part of a leader's picture at a time, for a metric.
+/// Checks a part of a leader's state at a time, for a metric.
 #[derive(Debug, Default)]
 pub struct Sampler {
     /// The job that was checked last.
@@ -100,7 +102,8 @@ impl Sampler {
         out
     }
 
-    /// The proof of the division that a cycle has decided by; `None`: it was proven not long ago. `O(pools log pools)`.
+    /// The proof of the division that a cycle has decided by; `None`: it was proven not long ago.
+    /// `O(pools log pools)`.
     pub fn prove(
         &mut self,
         picture: &Picture,
@@ -160,7 +163,7 @@ fn disproved_of(
     let proof = certificate::certify(&facts.hierarchy, &entitled.ordinary);
     let mut out = certificate::check(&facts.pools, &by_path(|w| w.ordinary), *capacity, &proof);
     let pools = of_lent_room(&facts.pools);
-    // Mostly nothing is lent: then nothing of it is divided.
+    // Mostly there is no revocable capacity: then nothing of it is divided.
     if !lent.is_zero() || !entitled.lent.amount(ROOT).is_zero() {
         let proof = certificate::certify(&facts.by_shares, &entitled.lent);
         out.extend(certificate::check(&pools, &by_path(|w| w.lent), *lent, &proof));
@@ -183,7 +186,8 @@ fn unfair_in_the_end(
     certificate::check_second(pools, there, &second.lines(hierarchy))
 }
 
-/// Released is final for its generation: no cluster holds a number at a generation at which another, or it, released it.
+/// Released is final for its generation: no cluster has an index at a generation at which another,
+/// or it, released it.
 fn released_again(facts: &FederationFacts, id: JobId) -> Vec<Broken> {
     let mut out = Vec::new();
     let Some(job) = facts.jobs.get(&id) else {
@@ -265,7 +269,7 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
             u64::from(group.instances).saturating_sub(begun.sum())
         })
         .sum();
-    // Active ones that are to begin again and find no host are told beside them.
+    // Active ones that are to begin again and find no host are counted beside them.
     let slices = job.decided_slices();
     let reports = slices.keys().filter_map(|k| picture.facts.report(id, k));
     let again: u64 = reports.map(|r| r.active.saturating_sub(r.live)).sum();
@@ -277,7 +281,8 @@ fn unexplained(picture: &Picture, id: JobId) -> Option<Broken> {
     })
 }
 
-/// Whether instances of a job may take of a kind that is not lent: revocable work takes processor time from what is lent alone.
+/// Whether instances of a job may take ordinary capacity of a kind.
+/// Revocable work takes processor time from revocable capacity alone.
 fn takes(spec: &JobSpec, kind: Kind) -> bool {
     let asks = spec.groups.iter().any(|g| g.room().get(kind) > 0);
     asks && !(spec.revocable && kind == Kind::Cpus)
@@ -298,8 +303,8 @@ fn above_limit(facts: &FederationFacts, sums: &Ledger, raised: &RaisedJobs) -> V
         let below = held.iter().filter(|(path, _)| inside(path));
         let sum = below.fold(Held::default(), |sum, (_, held)| sum.plus(*held));
         let raised: Vec<&(&JobSpec, bool)> = raised.iter().filter(|(s, _)| inside(&s.pool)).collect();
-        // A kind that was over before the raise and of which the raise took nothing is not broken by it; one of which it
-        // took some is.
+        // A kind that was over before the raise and of which the raise took nothing is not broken by it.
+        // One of which it took some is.
         let over = |kind: &Kind| sum.ordinary.get(*kind) > pool.limit.get(*kind);
         let mut over = Kind::ALL.into_iter().filter(over);
         if over.any(|kind| raised.iter().any(|(s, _)| takes(s, kind))) {

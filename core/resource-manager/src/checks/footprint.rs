@@ -1,5 +1,5 @@
-//! How many things a leader holds of what jobs add, by name. Every field is named, so that a new one is counted or said to be of another
-//! size than that of jobs.
+//! How many entries a leader has in memory that grow with jobs, by name. Every field is named, so that a new
+//! one is counted, or noted as one that does not grow with jobs.
 
 use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub type Footprint = BTreeMap<&'static str, usize>;
 
 impl ResourceManager {
-    /// How many things it holds. What follows from clusters, pools and the configuration is left out.
+    /// How many entries it has. What follows from clusters, pools and the configuration is left out.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
         let Self {

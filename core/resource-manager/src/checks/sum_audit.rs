@@ -1,5 +1,5 @@
-//! What a leader does about sums over jobs that are wrong: it counts them for a metric, and tells an
-//! operator.
+//! What a leader does about sums over jobs that are wrong: it counts them for a metric, and raises an alarm
+//! for an operator.
 
 use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};
@@ -13,7 +13,7 @@ const EVERY: Span = Span::seconds(1);
 pub struct SumFaults {
     /// Steps of a sum that did not match: it would have been below zero, or above the largest number.
     pub steps: u64,
-    /// Sums, or what is kept of one job for them, that were not those of the jobs when they were checked. One
+    /// Sums, or what one job adds to them, that were not those of the jobs when they were checked. One
     /// that stays wrong counts each time.
     pub differences: u64,
     /// Steps of the present leadership that are counted above.

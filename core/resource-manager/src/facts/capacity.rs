@@ -16,7 +16,7 @@ pub struct Taken<T = Resources> {
     pub all: T,
     /// Of this, by work that asks for no GPUs.
     pub without_gpus: T,
-    /// Of what hosts lend, by revocable work.
+    /// Of revocable capacity, by revocable work.
     pub slack: T,
 }
 
@@ -40,23 +40,23 @@ impl Taken<ResourceSum> {
     }
 }
 
-/// Who asks for room, which decides what there is for him.
+/// What kind of work asks for capacity: that decides how much there is for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asker {
-    /// What he does.
+    /// The kind of work.
     pub work: Work,
-    /// The host pool whose hosts he needs; `None`: every host is good enough.
+    /// The host pool with the hosts that it needs; `None`: every host is good enough.
     pub host_pool: Option<HostPoolIdx>,
 }
 
-/// Kinds of work for which there is not the same room.
+/// Kinds of work for which there is not the same capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Work that asks for GPUs.
     Gpus,
     /// Work that asks for none.
     Plain,
-    /// Work that runs on what hosts lend.
+    /// Work that runs on revocable capacity.
     Revocable,
 }
 
@@ -75,7 +75,7 @@ impl Work {
 }
 
 impl Taken {
-    /// Adds room of a job's work, in sum, at a cluster that lends so much.
+    /// Adds capacity of a job's work, in sum, at a cluster with so much revocable capacity.
     pub fn add_of(&mut self, job: &JobSpec, room: Resources, lends: Resources) {
         if job.revocable {
             let lent = room.lent_part(lends);
@@ -86,7 +86,7 @@ impl Taken {
         }
     }
 
-    /// Adds ordinary room of work, in sum.
+    /// Adds ordinary capacity of work, in sum.
     pub fn add(&mut self, room: Resources) {
         self.all = self.all.plus(room);
         if room.gpus == 0 {
@@ -94,7 +94,8 @@ impl Taken {
         }
     }
 
-    /// Without what is more than there is where it has to be, as far as the cluster's own tasks do not take it.
+    /// The same less `excess`: what work of a host pool takes beyond what the pool's hosts have.
+    /// What the cluster's own tasks take stays.
     fn without(self, excess: Resources, cluster: &ClusterView) -> Self {
         let used = Self::default().or_used(cluster);
         let less = |of: Resources, used: Resources| of.minus(excess).max_each(of.min_each(used));
@@ -105,7 +106,7 @@ impl Taken {
         }
     }
 
-    /// At least what the cluster's own tasks take, by its shard's word.
+    /// At least what the cluster's own tasks take, as its shard has reported.
     #[must_use]
     pub fn or_used(self, cluster: &ClusterView) -> Self {
         let told = cluster.capacity.as_ref();
@@ -121,7 +122,7 @@ impl Taken {
     }
 }
 
-/// All that a cluster's hosts have, as reported, or as stored until this leader has heard of it.
+/// All that a cluster's hosts have, as reported, or as stored until this leader has a report of it.
 #[must_use]
 pub fn total(cluster: &ClusterView) -> Resources {
     let stored = cluster.state.as_ref().map(|s| s.capacity);
@@ -133,7 +134,8 @@ pub fn total(cluster: &ClusterView) -> Resources {
         .unwrap_or_default()
 }
 
-/// The part of it that is for work that asks for no GPUs. Until its shard was heard nothing is known of kept hosts.
+/// The part of it that is for work that asks for no GPUs.
+/// Until its shard has reported, hosts that are reserved for work with GPUs are not known: all of it counts.
 pub(crate) fn without_gpus(cluster: &ClusterView) -> Part {
     let known = cluster.capacity.as_ref().map(|c| c.without_gpus);
     known.unwrap_or(Part {
@@ -142,14 +144,14 @@ pub(crate) fn without_gpus(cluster: &ClusterView) -> Part {
     })
 }
 
-/// What a cluster's hosts lend.
+/// A cluster's revocable capacity.
 #[must_use]
 pub fn lends(cluster: &ClusterView) -> Resources {
     let told = cluster.capacity.as_ref();
     told.map(|c| c.slack.total).unwrap_or_default()
 }
 
-/// 1 of each kind that clusters lend to new work.
+/// 1 of each kind that clusters offer to new work as revocable capacity.
 #[must_use]
 pub(crate) fn lent_kinds(facts: &FederationFacts) -> Resources {
     let open = facts.clusters.values();
@@ -165,7 +167,7 @@ pub(crate) struct UsableCapacity {
     pub(crate) all: Resources,
     /// Of this, for work that asks for no GPUs.
     pub(crate) without_gpus: Resources,
-    /// What hosts lend to revocable work.
+    /// Revocable capacity.
     pub(crate) lent: Resources,
 }
 
@@ -185,7 +187,7 @@ impl UsableCapacity {
             Wish::Cordoned | Wish::Draining => {
                 let taken = taken.or_used(cluster);
                 let lent = has.lent.min_each(taken.slack);
-                // The sums of pools count kinds that no open cluster lends as ordinary.
+                // The sums of pools count kinds of which no open cluster has revocable capacity as ordinary.
                 let ordinary = lent.minus(lent.lent_part(lent_kinds));
                 Self {
                     all: has.all.min_each(taken.all).plus(ordinary),
@@ -197,7 +199,8 @@ impl UsableCapacity {
     }
 }
 
-/// What is left of a cluster, where so much is taken of it, and of that by who needs hosts of a host pool.
+/// The remaining capacity of a cluster. `taken`: what all work takes of it, or with a host pool, what work
+/// that needs hosts of that pool takes.
 #[must_use]
 pub fn left(
     cluster: &ClusterView,

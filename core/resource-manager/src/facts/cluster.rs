@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Reports of one cluster, by job, group and generation.
 pub type Reports = BTreeMap<(JobId, GroupName, Generation), Box<SliceReport>>;
 
-/// What a shard said last of a whole group.
+/// What a shard reported last of a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupWord {
     /// Runs from before the last restart asked for.
@@ -22,13 +22,13 @@ pub struct GroupWord {
     pub crash_looping: u64,
     /// The version that its runs are to be of.
     pub revision: u32,
-    /// The lowest number that is not brought to it, or not good yet.
+    /// The lowest index that is not brought to it, or not good yet.
     pub first_behind: Option<u32>,
-    /// The part of `max_unavailable` in force.
+    /// The allotment of `max_unavailable` in force.
     pub part: u64,
-    /// The number of the part obeyed.
+    /// The number of the allotment obeyed.
     pub part_number: u64,
-    /// Of a daemon: hosts on which one of it is or belongs, as it was told last.
+    /// Of a daemon: hosts on which one of it is or belongs, as last reported.
     pub hosts: Option<u32>,
 }
 
@@ -37,17 +37,17 @@ pub struct GroupWord {
 pub struct ClusterView {
     /// The row that a command wrote; `None` until it was read.
     pub row: Option<Cluster>,
-    /// How it is heard, as it was last stored.
+    /// Its connection state, as it was last stored.
     pub state: Option<ClusterState>,
     /// Its stream, while one is open.
     pub link: Option<LinkId>,
-    /// When its shard last said anything to this leader.
+    /// When its shard last reported anything to this leader.
     pub heard_at: Option<Timestamp>,
     /// When it was last asked for a full report.
     pub asked_at: Option<Timestamp>,
     /// Full reports completed over the present stream.
     pub fulls: u32,
-    /// Something that it told was lost.
+    /// A report of it was lost.
     pub missed: bool,
     /// Its shard is known to obey this leader, so its grants are those of this leader alone.
     pub settled: bool,
@@ -55,9 +55,9 @@ pub struct ClusterView {
     pub last_report: (Epoch, u64),
     /// The full report under way.
     pub incoming: Option<Reports>,
-    /// What its shard said last of each slice.
+    /// What its shard reported last of each slice.
     pub reports: Reports,
-    /// What its shard said last of each group.
+    /// What its shard reported last of each group.
     pub words: BTreeMap<(JobId, GroupName), GroupWord>,
     /// Its hosts in sum, once reported.
     pub capacity: Option<Capacity>,
@@ -65,26 +65,26 @@ pub struct ClusterView {
     pub fits: KnownFits,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
-    /// Until when its shard is set aside, since it said what cannot be.
+    /// Until when its shard is in quarantine, since it reported what cannot be.
     pub quarantine: Option<Timestamp>,
     /// What it found since storage was resumed.
     pub found: Word,
 }
 
 impl ClusterView {
-    /// How it is heard.
+    /// Its connection state.
     #[must_use]
     pub fn contact(&self) -> Contact {
         self.state.as_ref().map(|s| s.contact).unwrap_or_default()
     }
 
-    /// What operators want of it; a cluster whose row was not read yet takes nothing.
+    /// The desired state that operators have set. A cluster with a row that was not read yet takes nothing.
     #[must_use]
     pub fn wish(&self) -> Wish {
         self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
     }
 
-    /// What its shard said last of a job.
+    /// What its shard reported last of a job.
     pub fn reports_of(
         &self,
         job: JobId,
@@ -100,7 +100,7 @@ impl ClusterView {
         self.reports_of(job).any(|(_, report)| report.head_version > than)
     }
 
-    /// Forgets what its shard said of a job.
+    /// Forgets what its shard reported of a job.
     pub fn forget(&mut self, job: JobId) {
         let slices: Vec<_> = self.reports_of(job).map(|(key, _)| key.clone()).collect();
         for key in slices {
@@ -109,7 +109,7 @@ impl ClusterView {
         }
     }
 
-    /// Whether its shard has told this leader all that it has.
+    /// Whether its shard has reported to this leader all that it has.
     #[must_use]
     pub const fn is_heard(&self) -> bool {
         self.settled || self.fulls > 0

@@ -1,13 +1,14 @@
-//! How each cluster is heard: over its stream, by its heartbeat rows, or not at all. Times are those of this leader's own clock:
-//! what counts is when it saw something change, so that another machine's clock cannot make a cluster silent, and an observer that
-//! was away starts to wait again (law 6).
+//! The connection state of each cluster: by its stream, by its heartbeat rows, or none.
+//! Times are those of this leader's own clock. What counts is when this leader saw a change.
+//! So another machine's clock cannot make a cluster silent,
+//! and an observer that was away starts to wait again (law 6).
 
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
 use echelon_core_model::{ClusterId, Timestamp};
 
-/// How a cluster is heard now.
+/// The connection state of a cluster now.
 #[must_use]
 pub fn contact(cluster: &ClusterView, config: &Config, leading_since: Timestamp, now: Timestamp) -> Contact {
     let known = cluster
@@ -23,7 +24,7 @@ pub fn contact(cluster: &ClusterView, config: &Config, leading_since: Timestamp,
     if fresh {
         return Contact::Fresh;
     }
-    // Law 6: what was seen before this leader led says nothing of how long it was away.
+    // Law 6: what was seen before this leader led does not show how long the cluster was away.
     let last = cluster.heard_at.unwrap_or(leading_since).max(leading_since);
     let beating = cluster
         .heartbeat
@@ -33,7 +34,7 @@ pub fn contact(cluster: &ClusterView, config: &Config, leading_since: Timestamp,
         return Contact::Silent;
     }
     if now.since(last) < config.unreachable_after {
-        // Not long enough to tell: what was known of it before stays.
+        // Not long enough to decide: what was known of it before stays.
         let before = cluster.contact();
         return if before == Contact::Fresh {
             Contact::Silent
@@ -44,13 +45,14 @@ pub fn contact(cluster: &ClusterView, config: &Config, leading_since: Timestamp,
     Contact::Unreachable
 }
 
-/// Whether the shard that wrote a heartbeat heard Mesos not long before.
+/// Whether the shard that wrote a heartbeat had contact with Mesos not long before.
 fn has_mesos(beat: &Heartbeat, config: &Config) -> bool {
     beat.mesos_contact
         .is_some_and(|at| beat.at.since(at) < config.unreachable_after)
 }
 
-/// The row to store, when it says something new. Capacity is stored with it, for a leader that has not heard the shard.
+/// The row to store, when it differs from the stored one.
+/// Capacity is stored with it, for a leader without a report of the shard.
 #[must_use]
 pub fn changed_state(
     id: &ClusterId,

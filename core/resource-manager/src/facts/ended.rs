@@ -1,11 +1,11 @@
-//! What is kept of jobs that have ended.
+//! What stays in memory of jobs that have ended.
 
 use crate::facts::known::{KnownHead, KnownProgress};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::JobState;
 use echelon_core_model::{RunState, Timestamp, Version};
 
-/// What is kept of a job that has ended and whose record is not to go yet.
+/// What stays in memory of a job that has ended, until its record is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
     /// The version of its head.

@@ -9,18 +9,19 @@ type Slices = BTreeMap<(JobId, GroupName, Generation), RangeSet>;
 /// What a cluster has found.
 #[derive(Debug, Clone, Default)]
 pub struct Word {
-    /// The list that was told last.
+    /// The last complete list.
     pub(crate) slices: Slices,
-    /// The list that is being told.
+    /// The list that is being reported.
     pub(crate) incoming: Option<Slices>,
-    /// The epoch of the shard leader that told a whole list.
+    /// The epoch of the shard leader that reported a complete list.
     pub(crate) told_by: Option<Epoch>,
     /// The epoch at which the shard's storage was resumed, as it is stored; `None` until it is read.
     pub(crate) resumed: Option<Epoch>,
 }
 
 impl Word {
-    /// Takes a part of a list in. The jobs whose list may have changed when that was the last part.
+    /// Takes a part of a list in. Returns the jobs with a list that may have changed,
+    /// when it was the last part.
     pub(crate) fn hear(&mut self, part: Found, epoch: Epoch) -> BTreeSet<JobId> {
         if part.begins {
             self.incoming = Some(Slices::new());
@@ -44,17 +45,17 @@ impl Word {
         jobs.collect()
     }
 
-    /// Slices that are held.
+    /// The number of slices in the lists.
     pub(crate) fn len(&self) -> usize {
         self.slices.len() + self.incoming.as_ref().map_or(0, BTreeMap::len)
     }
 
-    /// The stream was lost: a list that was being told is void.
+    /// The stream was lost: a list that was being reported is void.
     pub(crate) fn interrupt(&mut self) {
         self.incoming = None;
     }
 
-    /// Whether a leader that was elected after the resume has told.
+    /// Whether a shard leader that was elected after the resume has reported a list.
     pub(crate) fn counts(&self) -> bool {
         self.told_by
             .zip(self.resumed)

@@ -1,4 +1,4 @@
-//! What shards have reported of the groups of a job, and which clusters hear of it.
+//! What shards have reported of the groups of a job, and which clusters get orders about it.
 
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -6,13 +6,13 @@ use echelon_core_model::directive::SliceReport;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId};
 use std::collections::BTreeSet;
 
-/// The clusters that hear of a job.
+/// The clusters that get orders about a job.
 #[must_use]
 pub fn listeners(job: &JobView) -> BTreeSet<ClusterId> {
     job.durable.holders.keys().cloned().collect()
 }
 
-/// What a cluster said of a group.
+/// What a cluster has reported of a group.
 pub fn reports<'a>(
     facts: &'a FederationFacts,
     id: JobId,
@@ -25,7 +25,7 @@ pub fn reports<'a>(
         .flat_map(move |v| v.reports.range(keys.clone()).map(|(_, r)| r.as_ref()))
 }
 
-/// Whether a cluster has confirmed that nothing of a job lives there, having heard its present goal.
+/// Whether a cluster has confirmed that nothing of a job lives there, knowing its present goal.
 #[must_use]
 pub fn has_confirmed(facts: &FederationFacts, id: JobId, job: &JobView, cluster: &ClusterId) -> bool {
     let Some(head) = &job.head else { return false };
@@ -36,7 +36,7 @@ pub fn has_confirmed(facts: &FederationFacts, id: JobId, job: &JobView, cluster:
     let groups = job.groups();
     left || groups.iter().all(|group| {
         let said: Vec<&SliceReport> = reports(facts, id, cluster, group).collect();
-        // A generation of which nothing is held any more is not reported again: its last word stands.
+        // A generation without anything left is not reported again: its last report stands.
         let heard = |r: &&SliceReport| r.head_version >= head.version;
         said.iter().any(heard)
             && said

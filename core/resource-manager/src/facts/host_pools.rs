@@ -1,5 +1,6 @@
-//! Host pools as they bound room: which clusters have hosts of which, and what is left on these. While all hosts are in `default`, as
-//! they were before there were others, nothing of it is counted.
+//! Host pools as bounds of capacity: which clusters have hosts of which pool, and the remaining capacity of
+//! these hosts. While all hosts are in `default`, as they were before there were others,
+//! nothing of it is counted.
 
 use crate::facts::capacity::total;
 use crate::facts::cluster::ClusterView;
@@ -18,7 +19,7 @@ const NOWHERE: HostPoolIdx = HostPoolIdx::MAX;
 pub struct HostPools(Arc<[HostPoolName]>);
 
 impl HostPools {
-    /// Those of which clusters tell.
+    /// Those that clusters have reported.
     pub(crate) fn of<'a>(clusters: impl Iterator<Item = &'a ClusterView>) -> Self {
         let told = clusters.filter_map(|c| c.capacity.as_ref());
         let mut names: BTreeSet<&HostPoolName> = told.flat_map(|c| c.host_pools.keys()).collect();
@@ -29,7 +30,7 @@ impl HostPools {
         Self(names.into_iter().cloned().collect())
     }
 
-    /// The one that somebody needs; `None`: every host is good enough.
+    /// The one that work needs; `None`: every host is good enough.
     #[must_use]
     pub fn index(&self, choice: &HostPoolChoice) -> Option<HostPoolIdx> {
         match choice {
@@ -63,7 +64,8 @@ impl HostPools {
     }
 }
 
-/// A cluster's hosts of a host pool in sum, `None` when it has none. Who tells of none has all of them in `default`.
+/// A cluster's hosts of a host pool in sum; `None` when it has none.
+/// A cluster that reports no host pool has all its hosts in `default`.
 fn part(cluster: &ClusterView, name: &HostPoolName) -> Option<Part> {
     let told = cluster.capacity.as_ref();
     match told.filter(|c| !c.host_pools.is_empty()) {
@@ -76,8 +78,9 @@ fn part(cluster: &ClusterView, name: &HostPoolName) -> Option<Part> {
     }
 }
 
-/// What is left on a cluster's hosts of each host pool, where so much is taken of each by who needs it; and what of that is more than these
-/// hosts have, since some of them have gone to another one: it takes nothing of the others.
+/// The remaining capacity of a cluster's hosts of each host pool, and the excess in sum.
+/// `taken`: what work that needs a host pool's hosts takes. The excess is what is taken beyond what these
+/// hosts have, since some have moved to another host pool: it takes nothing of the other hosts.
 pub(crate) fn left_on(
     parts: impl Iterator<Item = (HostPoolIdx, Part)>,
     taken: impl Fn(HostPoolIdx) -> Resources,

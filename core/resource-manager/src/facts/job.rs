@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Sent {
     /// Over which stream.
     pub link: LinkId,
-    /// What it said, but for the numbers of grants.
+    /// A digest of the orders, without the numbers of grants.
     pub digest: u64,
     /// When.
     pub at: Timestamp,
@@ -29,7 +29,8 @@ pub struct Avoided {
     pub until: Timestamp,
     /// How often in a row it was tried in vain.
     pub tries: u32,
-    /// The time is over. It is remembered, so that the next one is longer, until something of the group runs there.
+    /// The time is over. It is remembered until something of the group runs there,
+    /// so that the next time is longer.
     pub is_over: bool,
 }
 
@@ -42,17 +43,19 @@ pub struct JobView {
     pub next_head: Option<Box<KnownHead>>,
     /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
     pub spec: Option<Arc<JobSpec>>,
-    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way; groups without any are left out.
+    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way.
+    /// Groups without any are left out.
     pub surge: Few<GroupName, u32>,
     /// The version of `spec`; 0 while there is none.
     pub spec_version: u32,
     /// The assignment as it is stored.
     pub durable: Arc<Assignment>,
-    /// The assignment as it is decided; differs from `durable` while a write is under way or due, and is the same one otherwise.
+    /// The assignment as it is decided. It differs from `durable` while a write is under way or due, and is
+    /// the same one otherwise.
     pub decided: Arc<Assignment>,
     /// Grants by slice.
     pub grants: Few<SliceKey, GrantLine>,
-    /// Parts of `max_unavailable` by group and cluster.
+    /// Allotments of `max_unavailable` by group and cluster.
     pub parts: Few<(GroupName, ClusterId), GrantLine>,
     /// Clusters of which no host took instances of a group.
     pub avoid: Few<(GroupName, ClusterId), Avoided>,
@@ -76,7 +79,7 @@ pub struct JobView {
     pub filed_rows: u32,
     /// Its end as deleted is stored: the assignment goes, and then only the tombstone is left.
     pub tombstone: bool,
-    /// An unexplained absence of the head was told.
+    /// An alarm about an unexplained absence of the head was raised.
     pub alarmed: bool,
     /// Storage has refused an assignment of it.
     pub refused: Option<Box<RefusedAssignment>>,
@@ -123,7 +126,8 @@ impl JobView {
         heads.map(|h| h.version).max().unwrap_or_default()
     }
 
-    /// Whether nothing of it is assigned or moved, because storage refused that and its head is still the same.
+    /// Whether nothing of it is assigned or moved,
+    /// because storage refused that and its head is still the same.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         let head = self.newest_version();
@@ -143,7 +147,8 @@ impl JobView {
         self.spec.as_deref().filter(|_| running)
     }
 
-    /// Whether it waits for other jobs, or for ever since jobs are made of it; what nobody has stored yet may be decided anew.
+    /// Whether it waits for other jobs, or for ever since it is a template.
+    /// A release that is not stored yet may be decided again.
     #[must_use]
     pub fn is_held(&self) -> bool {
         if self.spec.as_ref().is_some_and(|s| s.is_template()) {
@@ -153,7 +158,7 @@ impl JobView {
         waits && !matches!(self.release, Release::Stored(_))
     }
 
-    /// The same, held apart from the job.
+    /// The same, as a shared copy.
     #[must_use]
     pub fn running(&self) -> Option<Arc<JobSpec>> {
         self.running_spec()?;
@@ -234,9 +239,10 @@ impl Release {
 /// A row that storage refuses.
 #[derive(Debug, Clone)]
 pub struct RefusedAssignment {
-    /// The newest head when it was refused: nothing of the job is assigned or moved before there is another one.
+    /// The newest head when it was refused. Nothing of the job is assigned or moved
+    /// before there is another one.
     pub head: Version,
-    /// Which row, and why, for people.
+    /// Which row, and why, as text for operators.
     pub why: String,
 }
 

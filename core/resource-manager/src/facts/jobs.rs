@@ -1,5 +1,5 @@
-//! All jobs by id, and which of them were changed since somebody last asked: what is summed over jobs follows from that alone, so
-//! that nothing walks all of them.
+//! All jobs by id, and which of them were changed since they were last taken. What is summed over jobs
+//! follows from these alone, so that no job is looked at that has not changed.
 
 use crate::facts::job::JobView;
 use echelon_core_model::JobId;
@@ -7,7 +7,7 @@ use echelon_core_model::bucket::job_bucket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// All jobs, a map by id; whoever changes a job leaves its id here.
+/// All jobs, a map by id. Each change of a job leaves its id in `changed`.
 #[derive(Debug, Clone, Default)]
 pub struct Jobs {
     all: BTreeMap<JobId, Box<JobView>>,
@@ -80,7 +80,7 @@ impl Jobs {
         self.all.entry(id).or_insert_with(|| Box::new(JobView::new(id)))
     }
 
-    /// How many things are held of jobs.
+    /// The number of entries that grow with jobs.
     pub(crate) fn footprint(&self) -> usize {
         let Self {
             all,
@@ -90,13 +90,13 @@ impl Jobs {
         all.len() + buckets.values().map(BTreeSet::len).sum::<usize>() + changed.len()
     }
 
-    /// Lends a job out whole; it has to be put back with `give_back`.
+    /// Takes a job out for a change; it has to be put back with `give_back`.
     pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
         let job = self.all.get_mut(id)?;
         Some(std::mem::replace(job.as_mut(), JobView::new(*id)))
     }
 
-    /// Puts a job back that was lent out, changed or not.
+    /// Puts a job back that was taken out with `lend`, changed or not.
     pub fn give_back(&mut self, id: JobId, job: JobView, changed: bool) {
         if let Some(slot) = self.all.get_mut(&id) {
             **slot = job;

@@ -1,5 +1,5 @@
-//! What is kept of the rows of a job, in as little room as that takes: there are very many jobs, and of most rows only a part is
-//! decided by.
+//! What stays in memory of the rows of a job, as compact as possible. There are very many jobs, and only a
+//! part of most rows is decided by.
 
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
@@ -63,7 +63,7 @@ impl KnownHead {
     }
 }
 
-/// Why instances wait, without the words.
+/// Why instances wait, without the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownWaiting {
     /// The group.
@@ -74,7 +74,7 @@ pub struct KnownWaiting {
     pub code: ReasonCode,
     /// How many instances.
     pub count: u64,
-    /// Since when this reason holds.
+    /// Since when this reason applies.
     pub since: Timestamp,
 }
 
@@ -137,16 +137,17 @@ pub fn digest(row: &Progress) -> u64 {
     hasher.finish()
 }
 
-/// Specs without what only shards need, one for all jobs that ask for the same: who submits many jobs mostly does.
+/// Specs without what only shards need, one for all jobs that ask for the same.
+/// Jobs that are submitted together mostly do.
 #[derive(Debug, Clone, Default)]
 pub struct Specs {
     all: BTreeSet<Arc<JobSpec>>,
-    /// How many there were when those that nobody holds were last let go.
+    /// How many there were when unused ones were last removed.
     kept: usize,
 }
 
 impl Specs {
-    /// How many are held.
+    /// The number of specs.
     pub(crate) fn len(&self) -> usize {
         let Self { all, kept: _ } = self;
         all.len()

@@ -1,5 +1,6 @@
-//! What shards say: streams that open and close, full reports in parts, deltas. Only the largest shard epoch is believed, and
-//! within it nothing older than what was heard. What a report leaves out it does not deny (law 1).
+//! Reports of shards: streams that open and close, full reports in parts, deltas. Only the largest shard
+//! epoch is believed, and within it nothing older than the last report.
+//! What a report leaves out it does not deny (law 1).
 
 use crate::event::LinkId;
 use crate::facts::FederationFacts;
@@ -12,23 +13,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a report asks of the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heard {
-    /// Jobs of which something was said.
+    /// Jobs that the report names.
     pub jobs: BTreeSet<JobId>,
     /// The shard is to be asked for a full report.
     pub ask: bool,
     /// The shard obeys a newer resource manager.
     pub superseded: Option<Epoch>,
-    /// Room may have changed.
+    /// Capacity may have changed.
     pub capacity: bool,
-    /// What the shard says of all requests for capacity.
+    /// What the shard reports of all requests for capacity.
     pub claims: Option<HeardClaims>,
     /// Jobs of which the shard has archived its part.
     pub archived: Vec<JobId>,
-    /// What it found since storage was resumed was told.
+    /// The report of what it found since storage was resumed is complete.
     pub found: bool,
 }
 
-/// What a shard says of all requests for capacity.
+/// What a shard reports of all requests for capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeardClaims {
     /// Each of them.
@@ -37,7 +38,7 @@ pub struct HeardClaims {
     pub full: bool,
 }
 
-/// A stream has opened: what is said on it begins anew.
+/// A stream has opened: reports begin again.
 pub fn opened(facts: &mut FederationFacts, cluster: &ClusterId, link: LinkId, now: Timestamp) {
     let view = facts.clusters.entry(cluster.clone()).or_default();
     view.link = Some(link);
@@ -48,7 +49,7 @@ pub fn opened(facts: &mut FederationFacts, cluster: &ClusterId, link: LinkId, no
     view.asked_at = Some(now);
 }
 
-/// A stream has closed. Tells whose it was.
+/// A stream has closed. Returns its cluster.
 pub fn closed(facts: &mut FederationFacts, link: LinkId) -> Option<ClusterId> {
     let (id, view) = facts.clusters.iter_mut().find(|(_, c)| c.link == Some(link))?;
     view.link = None;
@@ -82,8 +83,8 @@ pub fn heard(facts: &mut FederationFacts, link: LinkId, report: Report, now: Tim
         return None;
     }
     let (epoch, sequence) = view.last_report;
-    // A gap in the numbers: something was lost, or told to another leader. A full report brings it back; it is asked for with
-    // the next tick, so that a stream with many gaps does not ask for each.
+    // A gap in the sequence: a report was lost, or went to another leader. A full report brings it back.
+    // It is requested with the next tick, so that a stream with many gaps does not request one for each.
     let gap = report.epoch == epoch && report.sequence > sequence + 1;
     if report.epoch > epoch {
         view.incoming = None;
@@ -105,7 +106,7 @@ pub fn heard(facts: &mut FederationFacts, link: LinkId, report: Report, now: Tim
     Some(out)
 }
 
-/// Notes which grants and parts a shard has obeyed: older ones are used no more.
+/// Notes which grants and allotments a shard has obeyed: older ones are used no more.
 pub fn note_obeyed(facts: &mut FederationFacts, cluster: &ClusterId, jobs: &BTreeSet<JobId>) {
     let Some(view) = facts.clusters.get(cluster) else {
         return;
@@ -144,9 +145,10 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
                 view.reports = full;
                 view.fulls += 1;
                 view.missed = false;
-                // Every request is answered in order: the second full report of a stream was taken after this leader's first
-                // order, so the shard has obeyed its epoch and takes no more grants of an older one. What an
-                // older one has granted goes on.
+                // Every request is answered in order. The second full report of a stream was taken after this
+                // leader's first order. So the shard has obeyed its epoch and takes no more grants of an
+                // older one.
+                // What an older one has granted goes on.
                 if view.fulls == 1 {
                     out.ask = !view.settled;
                 } else {
@@ -173,7 +175,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
     }
 }
 
-/// The words about groups that a full report names: it has nothing of the others.
+/// The last reports of the groups that a full report names. It has nothing of the others.
 fn last_words(
     full: &Reports,
     words: &BTreeMap<(JobId, GroupName), GroupWord>,

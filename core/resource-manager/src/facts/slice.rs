@@ -32,18 +32,19 @@ pub fn slices_of(assignment: &Assignment) -> BTreeMap<SliceKey, Vec<&AssignedRan
     out
 }
 
-/// A slice in numbers: what the stored assignment gives it and what its shard says of it.
+/// A slice in numbers: what the stored assignment gives it and what its shard reports of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceCount {
-    /// Numbers assigned.
+    /// Indexes assigned.
     pub assigned: u64,
-    /// Numbers in ranges that are to leave whole.
+    /// Indexes in ranges that are to leave whole.
     pub leaving: u64,
-    /// Waiting numbers that are to leave, by count.
+    /// Waiting indexes that are to leave, by count.
     pub leaving_waiting: u64,
     /// Reported as succeeded, failed or stopped.
     pub ended: u64,
-    /// Whether something of it ever ran, or is about to. Numbers that were stopped while they waited have ended and never began.
+    /// Whether something of it ever ran, or is about to.
+    /// Indexes that were stopped while they waited have ended and never began.
     pub begun: bool,
     /// Reported as begun and not ended.
     pub active: u64,
@@ -51,18 +52,18 @@ pub struct SliceCount {
     pub preempting: u64,
     /// Reported as allowed to be active by the grant in force, whichever leader gave it.
     pub granted: u64,
-    /// Whether its shard has said anything of it.
+    /// Whether its shard has reported anything of it.
     pub reported: bool,
 }
 
 impl SliceCount {
-    /// Numbers whose goal is not met.
+    /// Indexes with a goal that is not met.
     #[must_use]
     pub const fn unended(&self) -> u64 {
         self.assigned.saturating_sub(self.ended)
     }
 
-    /// Numbers that may be active: what is to leave starts nothing.
+    /// Indexes that may be active: what is to leave starts nothing.
     #[must_use]
     pub fn startable(&self) -> u64 {
         let staying = self.unended().saturating_sub(self.leaving + self.leaving_waiting);

@@ -1,6 +1,6 @@
-//! Shards that say what cannot be: a number out of its range, another cluster's name, a newer resource
-//! manager than storage knows. Such a shard is set aside for a while, with an alarm, and the others go on.
-//! Neither a shard's word nor its silence ends a leadership.
+//! Shards that report what cannot be: a number out of its range, another cluster's name, a newer resource
+//! manager than storage knows. Such a shard is in quarantine for a while, with an alarm. The others go on.
+//! Neither a shard's report nor its silence ends a leadership.
 
 use crate::effect::{Alarm, Effect};
 use crate::manager::{Phase, ResourceManager};
@@ -13,9 +13,9 @@ use echelon_core_model::{ClusterId, Epoch, Span, Timestamp};
 pub const QUARANTINE: Span = Span::minutes(1);
 
 impl ResourceManager {
-    /// Says what this leader took: the first message of a stream.
+    /// Sends what this leader took: the first message of a stream.
     pub(crate) fn greet(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
-        // Before the epoch is taken there is nothing to say; the stream is greeted when it is.
+        // Before the epoch is taken there is nothing to send; the stream is greeted when it is.
         if matches!(self.phase, Phase::Recovering | Phase::Leading) {
             let taken = Leadership::taken(self.epoch, &self.config.holder, self.config.seed);
             self.send(cluster, Order::Hello(taken), out);
@@ -27,7 +27,7 @@ impl ResourceManager {
         view.and_then(|v| v.quarantine).is_some_and(|until| now < until)
     }
 
-    /// Sets a shard aside. What it said before is kept, but nothing of it is newer than what it will say.
+    /// Puts a shard into quarantine. What it reported before stays, and counts as older than its next report.
     pub(crate) fn quarantine(
         &mut self,
         cluster: &ClusterId,
@@ -50,7 +50,7 @@ impl ResourceManager {
         out.push(Effect::Alarm(Alarm::ShardSetAside { cluster, why }));
     }
 
-    /// A shard says that it obeys a newer resource manager: storage knows whether there is one.
+    /// A shard reports that it obeys a newer resource manager: storage knows whether there is one.
     pub(crate) fn check_epoch(
         &mut self,
         cluster: &ClusterId,
@@ -66,7 +66,7 @@ impl ResourceManager {
         self.ops.start(purpose, op, now, out);
     }
 
-    /// The own row was read for a shard's word.
+    /// The own row was read because of a shard's report.
     pub(crate) fn epoch_checked(
         &mut self,
         said: (&ClusterId, Epoch),

@@ -1,5 +1,5 @@
-//! From elected to leading: take the epoch, raise every partition of assignments before reading it, read everything stored. A
-//! storage that has seen less than the membership was rolled back: nothing is done then.
+//! From elected to leading: take the epoch, raise every partition of assignments before reading it, read
+//! everything stored. A storage that has seen less than the membership was rolled back: nothing is done then.
 
 use crate::effect::{Alarm, Effect};
 use crate::leadership::resume::Resume;
@@ -50,14 +50,15 @@ impl ResourceManager {
         out.push(Effect::Alarm(Alarm::StorageRolledBack { evidence }));
     }
 
-    /// How new storage says that it is.
+    /// The mark shows how new storage is.
     fn mark_read(&mut self, mark: Option<Mark>, now: Timestamp, out: &mut Vec<Effect>) {
         self.evidence.mark = mark;
         let op = Op::Read(Query::Control, Consistency::Serial);
         self.ops.start(Purpose::ReadSwitches, op, now, out);
     }
 
-    /// The switches as stored: all is known that may show an old storage. An epoch is taken only where nothing does.
+    /// The switches as stored: all is known that may show an old storage.
+    /// An epoch is taken only where nothing does.
     fn switches_read(&mut self, control: &Control, now: Timestamp, out: &mut Vec<Effect>) {
         self.evidence.control = control.version;
         if let Some(evidence) = self.evidence.of_rollback() {
@@ -89,7 +90,7 @@ impl ResourceManager {
             return;
         };
         if decided != Decided::Applied {
-            // Somebody else took it in between: look again.
+            // Another process took it in between: look again.
             self.read_leadership(now, out);
             return;
         }
@@ -138,7 +139,7 @@ impl ResourceManager {
         self.ops.start(Purpose::Mark, Op::Commit(batch), now, out);
     }
 
-    /// The mark is durable: membership, which no backup contains, is told.
+    /// The mark is durable: it is published to membership, which no backup contains.
     fn marked(&self, op: Op, out: &mut Vec<Effect>) {
         if let Op::Commit(batch) = op {
             out.push(Effect::Mark(batch.stamp));
@@ -202,8 +203,8 @@ impl ResourceManager {
         self.due = true;
     }
 
-    /// Reads the specs of jobs that go on, and settles what became of heads that were not found. Tells whether anything had to be
-    /// read.
+    /// Reads the specs of jobs that go on, and settles what became of heads that were not found.
+    /// Returns whether anything had to be read.
     fn settle_unknown(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> bool {
         let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
         for id in ids {
@@ -336,7 +337,7 @@ impl ResourceManager {
             }
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
-            // Whoever came first, the tree is another one now.
+            // Whichever write came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
             (Purpose::PutBidSpec(id), OpResult::Decided(d)) => self.bid_spec_put(id, &d, now, out),
             (Purpose::OpeningName(id), OpResult::Decided(d)) => self.opening_named(id, d, now, out),

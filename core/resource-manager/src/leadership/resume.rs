@@ -1,10 +1,12 @@
-//! What clusters run although no stored assignment gives it to them, after an older storage was put back and resumed. Assignments
-//! are as old as the rest: an instance that was assigned after the copy was taken runs, and storage takes it for unassigned. So
-//! after a resume nothing is assigned before every cluster has told what it found, and what was found goes first.
+//! What clusters run although no stored assignment gives it to them, after an older storage was put back and
+//! resumed. Assignments are as old as the rest: an instance that was assigned after the copy was taken runs,
+//! and storage takes it for unassigned. So after a resume nothing is assigned before every cluster has
+//! reported what it found, and what was found goes first.
 //!
-//! A word counts when it comes from a shard leader that was elected after the resume. A cluster that operators have left is not
-//! waited for, nor one that is unreachable and that they have cordoned or drain. When all have told, that is stored in the mark
-//! of this role: no later leader waits again for the same resume.
+//! A report counts when it comes from a shard leader that was elected after the resume. A cluster that has
+//! left is not waited for. Nor is one that operators have cordoned or drain, if it is unreachable or has
+//! never reported. When all have reported, that is stored in the mark of this role: no later leader waits
+//! again for the same resume.
 //!
 //! What becomes of number `n`, found at cluster A at generation `g`:
 //!
@@ -21,8 +23,8 @@
 //! | `n` was ended or scaled away at `g` or later | nothing here; A has it in quarantine |
 //! | `n` was found at several clusters | the latest generation counts, then the first cluster by id; the others stop it as above |
 //!
-//! A gang is at one cluster: what was found of it at the cluster that has the latest generation counts, and all of it goes there.
-//! Asked by the cycle before it routes.
+//! A gang is at one cluster: what was found of it at the cluster that has the latest generation counts, and
+//! all of it goes there. Asked by the cycle before it routes.
 
 use crate::effect::Effect;
 use crate::facts::FederationFacts;
@@ -38,7 +40,7 @@ use echelon_core_model::{ClusterId, Epoch, Reason, ReasonCode, Timestamp};
 pub(crate) struct Resume {
     /// 0: never.
     at: Epoch,
-    /// The last one after which all clusters have told.
+    /// The last one after which all clusters have reported.
     pub(crate) settled: Epoch,
 }
 
@@ -55,7 +57,7 @@ impl Resume {
     }
 }
 
-/// Whether a cluster's word is waited for.
+/// Whether a cluster's report is waited for.
 fn is_awaited(view: &ClusterView) -> bool {
     let Some(row) = &view.row else {
         return false;
@@ -65,7 +67,7 @@ fn is_awaited(view: &ClusterView) -> bool {
     !is_set_aside && !view.found.counts()
 }
 
-/// Why nothing is assigned; `None`: all clusters have told.
+/// Why nothing is assigned; `None`: all clusters have reported.
 fn awaited(facts: &FederationFacts) -> Option<Reason> {
     let views = facts.clusters.values().filter(|view| is_awaited(view));
     let names: Vec<&str> = views
@@ -83,7 +85,7 @@ fn awaited(facts: &FederationFacts) -> Option<Reason> {
 }
 
 impl ResourceManager {
-    /// Looks whether all clusters have told since storage was resumed. Until then nothing is assigned.
+    /// Looks whether all clusters have reported since storage was resumed. Until then nothing is assigned.
     pub(crate) fn settle_resume(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if !self.resume.is_open() {
             return;
@@ -100,7 +102,7 @@ impl ResourceManager {
         }
     }
 
-    /// Reads when the shards' roles were resumed: what an earlier leader of a shard says does not count.
+    /// Reads when the shards' roles were resumed: a report of an earlier leader of a shard does not count.
     fn ask_for_resumes(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let unread = self.picture.facts.clusters.iter();
         let unread = unread.filter(|(_, v)| v.row.is_some() && v.found.resumed.is_none());

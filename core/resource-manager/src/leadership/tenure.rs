@@ -1,6 +1,7 @@
-//! What a leader does while membership cannot tell whether it still leads: it decides nothing, tells nothing and does nothing,
-//! and it forgets nothing. In the same term it goes on, as soon as storage confirms its epoch. The same while storage is full or has
-//! too much to do to confirm it: no other leader would do better.
+//! What a leader does while membership is not certain whether it still leads: it decides nothing, sends
+//! nothing and does nothing, and it forgets nothing. In the same term it goes on, as soon as storage confirms
+//! its epoch. The same while storage is full or has too much to do to confirm it:
+//! no other leader would do better.
 
 use crate::effect::Effect;
 use crate::event::Event;
@@ -20,9 +21,10 @@ pub(crate) enum Tenure {
     /// It may act.
     #[default]
     Able,
-    /// Membership cannot tell whether this process still leads.
+    /// Membership is not certain whether this process still leads.
     Suspended,
-    /// Membership says that the term goes on; this question to storage asks whether the epoch is still ours.
+    /// Membership reports that the term goes on.
+    /// This question to storage asks whether the epoch is still ours.
     Resumed(OpId),
 }
 
@@ -66,7 +68,7 @@ impl ResourceManager {
                     self.stored(asked, result, now, out);
                 }
                 if answered && self.is_elected() {
-                    // An answer to a question of long ago tells only that it is to be asked again.
+                    // An answer to a question of long ago proves only that it is to be asked again.
                     if now.since(self.timers.confirm_asked) >= self.config.lease {
                         self.resume(now, out);
                     } else {
@@ -91,8 +93,9 @@ impl ResourceManager {
         self.tenure = Tenure::Resumed(self.ops.start(Purpose::ConfirmEpoch, op, now, out));
     }
 
-    /// The epoch could not be confirmed for a lease, since storage is full or has too much to do: another leader would hear the
-    /// same. So nothing is decided and nothing forgotten until it answers. A question under way goes on.
+    /// The epoch could not be confirmed for a lease, since storage is full or has too much to do.
+    /// Another leader would get the same answer. So nothing is decided and nothing forgotten until storage
+    /// answers. A question under way goes on.
     pub(crate) fn doubt(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let op = || Op::Read(Query::Leadership(Role::ResourceManager), Consistency::Serial);
         self.timers.confirmed = now;
@@ -104,7 +107,7 @@ impl ResourceManager {
         self.tenure = Tenure::Resumed(id);
     }
 
-    /// Remembers what storage says is wrong with it, for as long as it says so.
+    /// Remembers what storage reports as wrong with it, for as long as it does.
     pub(crate) fn note_trouble(&mut self, result: &OpResult, now: Timestamp) {
         self.trouble = match result {
             OpResult::Failed(OpFailure::NotDone(trouble) | OpFailure::Unknown(trouble)) => {
@@ -112,20 +115,20 @@ impl ResourceManager {
             }
             OpResult::Failed(OpFailure::Refused(_)) => self.trouble,
             OpResult::Decided(_) | OpResult::Committed => None,
-            // A storage without room answers reads, and one row that cannot be read says nothing of the others.
+            // A full storage answers reads, and one row that cannot be read proves nothing about the others.
             _ => self
                 .trouble
                 .filter(|(_, kind)| matches!(kind, TroubleKind::Full | TroubleKind::Schema)),
         };
     }
 
-    /// Whether storage said within a lease what it would say to every leader.
+    /// Whether storage has answered within a lease with a trouble that every leader would meet.
     pub(crate) fn meets_all(&self, now: Timestamp) -> bool {
         self.trouble
             .is_some_and(|(at, kind)| !kind.may_spare_others() && now.since(at) < self.config.lease)
     }
 
-    /// What is wrong with storage, as it said within a lease.
+    /// What is wrong with storage, as it reported within a lease.
     #[must_use]
     pub fn storage_trouble(&self, now: Timestamp) -> Option<TroubleKind> {
         let recent = self.trouble.filter(|(at, _)| now.since(*at) < self.config.lease);

@@ -1,5 +1,6 @@
-//! What a job waits for of other jobs. As long as it waits it has no cluster and no grant, so no shard hears of it. Once all of it is
-//! met, that is stored before anything follows from it, and holds whatever becomes of the other jobs later.
+//! The dependencies of a job: other jobs that it waits for. As long as it waits it has no cluster and no
+//! grant, so no shard gets orders about it. Once all of them are met, that is stored before anything follows
+//! from it, and stays so whatever becomes of the other jobs later.
 
 use crate::facts::FederationFacts;
 use crate::facts::ended::has_begun;
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 /// Most other jobs that a reason names.
 const NAMED: usize = 3;
 
-/// How a job that is awaited stands to what is wanted of it.
+/// How a dependency stands to what is wanted of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stands {
     /// It has come to that.
@@ -25,7 +26,8 @@ pub enum Stands {
     Failed,
 }
 
-/// How all that a job waits for stands, the worst of it, and the one that it is worst with. `gone` are jobs that storage knows no more.
+/// How all dependencies of a job stand: the worst of them, and which one that is.
+/// `gone` are jobs that are no longer in storage.
 #[must_use]
 pub fn stands<'a>(
     facts: &FederationFacts,
@@ -60,7 +62,7 @@ fn state_of(job: &JobView) -> JobState {
     job.progress.as_ref().map(|p| p.state).unwrap_or_default()
 }
 
-/// What a state says of a condition; of an ended job also whether anything of it had begun.
+/// What a state means for a condition; of an ended job also whether anything of it had begun.
 const fn came_to(state: JobState, begun: bool, condition: Condition) -> Stands {
     match (condition, state) {
         (_, JobState::Succeeded)
@@ -104,7 +106,7 @@ pub(crate) fn all_waiting(spec: &JobSpec, reason: &Reason, now: Timestamp) -> Ve
     groups.map(|g| of_group((g.name.clone(), g.instances))).collect()
 }
 
-/// An awaited job in words.
+/// A dependency as text.
 pub(crate) fn told(facts: &FederationFacts, after: &After) -> String {
     let job = after.id.and_then(|id| facts.jobs.get(&id));
     let ended = after.id.and_then(|id| facts.ended.get(&id));

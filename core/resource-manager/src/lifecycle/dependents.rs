@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Jobs that others wait for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Awaited {
-    /// Who waits for each.
+    /// The jobs that wait for each.
     by: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Those that storage knows no more.
     pub(crate) gone: BTreeSet<JobId>,
@@ -25,7 +25,8 @@ impl Awaited {
 }
 
 impl ResourceManager {
-    /// Looks at a job's rules: whether it may begin, when to look again, and what is to be written into its head.
+    /// Looks at a job's rules: whether it may begin, when to look again,
+    /// and what is to be written into its head.
     pub(crate) fn follow_rules(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
         let Some(job) = self.picture.facts.jobs.get(&id) else {
             return self.follow_retired(id, now);
@@ -43,7 +44,7 @@ impl ResourceManager {
         ruling.bid
     }
 
-    /// The record of a job that has ended goes when it was kept for long enough.
+    /// Deletes the record of a job that has ended when its time is over.
     fn follow_retired(&mut self, id: JobId, now: Timestamp) -> Option<Bid> {
         let until = self.picture.facts.ended.get(&id).and_then(|e| e.keep_until);
         let is_due = until.is_some_and(|until| until <= now) && !self.returning.contains_key(&id);
@@ -51,7 +52,7 @@ impl ResourceManager {
         is_due.then_some(Bid::Delete)
     }
 
-    /// That a job may begin is stored, as far as the row that was written says so.
+    /// That a job may begin is stored, if the row that was written has its release.
     pub(crate) fn release_stored(&mut self, id: JobId) {
         let decided = |j: &&JobView| matches!(j.release, Release::Decided(_));
         let job = self.picture.facts.jobs.get(&id).filter(decided);
@@ -74,7 +75,7 @@ impl ResourceManager {
         }
     }
 
-    /// Asks for awaited jobs that are not known: their heads may not have been seen yet.
+    /// Asks for dependencies that are not known: their heads may not have been seen yet.
     pub(crate) fn ask_for_awaited(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let unknown = self.awaited.by.keys().filter(|id| {
             let known = self.picture.facts.jobs.contains_key(id) || self.picture.facts.ended.contains_key(id);
@@ -89,7 +90,7 @@ impl ResourceManager {
         }
     }
 
-    /// An awaited job's record is no more.
+    /// A dependency's record is no more.
     pub(crate) fn awaited_is_gone(&mut self, id: JobId) {
         if self.awaited.by.contains_key(&id) {
             self.awaited.gone.insert(id);
@@ -97,7 +98,7 @@ impl ResourceManager {
         }
     }
 
-    /// What became of a job is stored: who waits for it is looked at.
+    /// What became of a job is stored: the jobs that wait for it are looked at.
     pub(crate) fn wake_dependents(&mut self, id: JobId) {
         let Some(waiting) = self.awaited.by.get(&id) else {
             return;

@@ -1,5 +1,5 @@
-//! What follows the end of a job: the read at SERIAL before it, and the archive after it, ordered of a shard for as long as that
-//! still tells of the job.
+//! What follows the end of a job: the read at SERIAL before it, and the archive after it. The archive is
+//! ordered of a shard for as long as that still reports the job.
 
 use crate::effect::Effect;
 use crate::lifecycle::outcome::outcome;
@@ -10,8 +10,8 @@ use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Timestamp};
 use std::collections::BTreeSet;
 
 impl ResourceManager {
-    /// Jobs that would end now are read at SERIAL first; ended ones whose end is stored leave memory, deleted ones become
-    /// tombstones.
+    /// Jobs that would end now are read at SERIAL first.
+    /// Ended ones with a stored end leave memory; deleted ones become tombstones.
     pub(crate) fn follow_ends(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
@@ -35,7 +35,7 @@ impl ResourceManager {
         }
     }
 
-    /// A shard told of jobs that have ended, or that nobody knows: it may archive them once that is sure.
+    /// A shard reported jobs that have ended, or that are unknown: it may archive them once that is sure.
     pub(crate) fn after_ended(
         &mut self,
         cluster: &ClusterId,
@@ -61,7 +61,7 @@ impl ResourceManager {
             } else if self.picture.facts.ended.contains_key(id) {
                 self.tell_retired(cluster, *id, out);
             } else if let Some(tombstone) = self.tombstones.get(id) {
-                // A void head says nothing of what runs.
+                // A void head proves nothing of what runs.
                 if !tombstone.void {
                     self.send(cluster, Order::Archive(*id), out);
                 }
@@ -71,7 +71,7 @@ impl ResourceManager {
         }
     }
 
-    /// Whether a shard's last word still has slices of a job.
+    /// Whether a shard's last report still has slices of a job.
     fn tells_of(&self, cluster: &ClusterId, id: JobId) -> bool {
         let first = (id, GroupName::new(""), Generation(0));
         let view = self.picture.facts.clusters.get(cluster);
@@ -79,7 +79,7 @@ impl ResourceManager {
             .is_some_and(|((job, _, _), _)| *job == id)
     }
 
-    /// Nobody knows the job, at SERIAL: every shard that told of it may archive it.
+    /// The job is unknown, at SERIAL: every shard that reported it may archive it.
     pub(crate) fn archive_unknown(&mut self, id: JobId, out: &mut Vec<Effect>) {
         let clusters: Vec<ClusterId> = self.picture.facts.clusters.keys().cloned().collect();
         for cluster in clusters

@@ -8,11 +8,12 @@ use echelon_core_model::schedule::ScheduleState;
 pub(crate) enum Bid {
     /// It is to stop, and to end so.
     Stop(Verdict),
-    /// Its record has been kept for long enough.
+    /// The time for which its record stays is over.
     Delete,
     /// Its rollout is to update nothing more.
     Hold,
-    /// Its rollout is over and was held meanwhile: what begins later is to be of the version that it came to.
+    /// Its rollout is over and was paused meanwhile:
+    /// what begins later is to be of the version that it came to.
     LetGo,
     /// It is to go back to this spec version.
     RollBack(u32),

@@ -1,6 +1,7 @@
-//! What the leader itself wants of a job's head, by the writes that a gateway would make for a user: compare-and-set on a head that
-//! was read at SERIAL for it, and decided by once more. Who comes first wins, so a user's wish that came meanwhile is looked at first,
-//! shards that read storage alone obey it, and a new leader that decides the same again changes nothing.
+//! Changes that the leader itself makes to a job's head, by the writes that a gateway would make for a user:
+//! compare-and-set on a head that was read at SERIAL for it, and decided by once more. The first write wins.
+//! So a user's request that came meanwhile is looked at first, shards that read storage alone obey it, and a
+//! new leader that decides the same again changes nothing.
 
 use crate::effect::Effect;
 use crate::facts::job::JobView;
@@ -21,7 +22,7 @@ const LATER: Span = Span::seconds(1);
 /// Spec versions that others have written and not put into force, and that are stepped over.
 const ORPHANS: u32 = 64;
 
-/// The jobs whose heads are read or written for a bid; those that go back with what that needs.
+/// The jobs with a head that is read or written for a change; those that go back with what that needs.
 pub(crate) type Bids = BTreeMap<JobId, Option<Box<Return>>>;
 
 /// A way back to an earlier spec version.
@@ -39,7 +40,7 @@ pub(crate) struct Return {
 }
 
 impl ResourceManager {
-    /// Looks at what rules and failures make of all jobs that changed, or whose time has come.
+    /// Looks at what rules and failures make of all jobs that changed, or that are due.
     pub(crate) fn follow_bids(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let ids: Vec<JobId> = self.dirty.iter().copied().collect();
         for id in ids {
@@ -77,7 +78,7 @@ impl ResourceManager {
         self.bid_later(id, now);
     }
 
-    /// The head to be changed, as it is now: if the same is still to be said of it, it is changed.
+    /// The head to be changed, as it is now: if the same change still follows, it is made.
     pub(crate) fn bid_head_read(
         &mut self,
         id: JobId,
@@ -142,7 +143,7 @@ impl ResourceManager {
         self.ops.start(Purpose::PutBid(id), op, now, out);
     }
 
-    /// Whoever came first, there is another head now.
+    /// Whichever write came first, there is another head now.
     pub(crate) fn bid_put(
         &mut self,
         (id, op): (JobId, Op),

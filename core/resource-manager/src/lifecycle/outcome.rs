@@ -49,7 +49,7 @@ pub fn awaited(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Cluster
         .collect()
 }
 
-/// Whether every instance of a batch job has met its goal or given up, on the word of every holder.
+/// Whether every instance of a batch job has met its goal or given up, as every holder reports.
 fn completed(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<JobState> {
     let spec = job.spec.as_deref().filter(|s| s.kind == JobKind::Batch)?;
     let settled = job.durable == job.decided && job.next_head.is_none();

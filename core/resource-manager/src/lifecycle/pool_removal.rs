@@ -1,5 +1,6 @@
-//! Pools that are to go leave the tree when their last job has ended. The leader proposes it by the compare-and-set that a gateway
-//! would make: it alone knows all live jobs without looking through storage. Whoever comes first wins; the next look sees.
+//! Removes pools that are marked for removal from the tree when their last job has ended. The leader proposes
+//! it by the compare-and-set that a gateway would make: it alone knows all live jobs without looking through
+//! storage. The first write wins; the next look sees it.
 
 use crate::effect::Effect;
 use crate::manager::{Phase, ResourceManager};
@@ -27,7 +28,8 @@ impl ResourceManager {
             .live()
             .filter_map(|(_, job)| Some(self.picture.facts.path_of(job.head.as_ref()?)))
             .collect();
-        // Every head is read again within half of this: who submitted before the mark is seen by then.
+        // Every head is read again within half of this:
+        // jobs that were submitted before the mark are seen by then.
         let patience = Span(self.config.heads_within.0 * 2);
         let next = without_empty(tree, &used, &self.leaving_pools, now, patience);
         if let Some(next) = next.filter(|_| !self.ops.has(&Purpose::PutPools)) {
@@ -38,7 +40,8 @@ impl ResourceManager {
     }
 }
 
-/// The next tree, if a pool may leave it: one that is known to go for long enough, has no live job and no pool below it.
+/// The next tree, if a pool may leave it: one that has been known to be marked for long enough, with no live
+/// job and no pool below it.
 fn without_empty(
     tree: &PoolTree,
     used: &BTreeSet<&str>,

@@ -1,5 +1,5 @@
-//! Restarts over all clusters: how far the latest one is, by what shards tell of their groups, and how many it may have down at once.
-//! Shards replace runs by themselves, within their parts of `max_unavailable`.
+//! Restarts over all clusters: how far the latest one is, by what shards report of their groups, and how many
+//! it may have down at once. Shards replace runs by themselves, within their allotments of `max_unavailable`.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
@@ -18,7 +18,7 @@ fn under_way(job: &JobView) -> Option<&Restarts> {
     (head.goal.desired == Desired::Running && !over).then_some(wish)
 }
 
-/// Most instances of a group that the restart under way has down at once, where it says so.
+/// Most instances of a group that the restart under way has down at once, where it sets that.
 #[must_use]
 pub fn batch(job: &JobView) -> Option<u32> {
     under_way(job)?.batch
@@ -38,7 +38,7 @@ pub fn progress(
     if under_way(job).is_none() {
         return before;
     }
-    // Before the spec is there nobody knows of which groups shards have to tell.
+    // Before the spec is there, it is not known of which groups shards have to report.
     let settled = job.spec.is_some() && job.durable == job.decided && job.next_head.is_none();
     let groups = job.groups();
     let clusters = || job.durable.holders.keys();
@@ -58,7 +58,7 @@ fn restarting(facts: &FederationFacts, id: JobId, cluster: &ClusterId, group: &G
     word.map_or(0, |w| w.restarting)
 }
 
-/// Whether what a cluster has of a group was told by a shard that knew of the restart.
+/// Whether what a cluster has of a group was reported by a shard that knew of the restart.
 fn has_heard(
     (facts, id, job): (&FederationFacts, JobId, &JobView),
     (cluster, group): (&ClusterId, &GroupName),
@@ -67,6 +67,6 @@ fn has_heard(
     let holds = job.durable.ranges(group).iter().any(|r| r.cluster == *cluster);
     let said = || reports(facts, id, cluster, group);
     let knew = |r: &SliceReport| r.head_version >= version;
-    // A generation of which nothing is held any more is not reported again: its last word stands.
+    // A generation without anything left is not reported again: its last report stands.
     said().all(|r| knew(r) || (r.live == 0 && r.held.is_empty())) && (!holds || said().any(knew))
 }

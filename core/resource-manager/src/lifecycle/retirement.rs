@@ -1,6 +1,7 @@
-//! Jobs that have ended. Once a job's end is stored it leaves the jobs that are held in memory: of its rows only what others may
-//! still ask of it is kept, some forty bytes, so that no cycle walks it and a bucket that is read again finds nothing new. When its record is
-//! to be deleted its rows are read again, and it is followed like any other job that goes.
+//! Jobs that have ended. Once a job's end is stored, the job leaves memory. Of its rows only what other jobs
+//! may still need of it stays, some forty bytes. So no cycle walks it, and a bucket that is read again finds
+//! nothing new. When its record is to be deleted its rows are read again, and it is followed like any other
+//! job that is deleted.
 
 use crate::effect::Effect;
 use crate::facts::ended::EndedJob;
@@ -15,14 +16,14 @@ use echelon_core_model::store::{Consistency, Op, Query, Stamp};
 use echelon_core_model::{ClusterId, JobId, Timestamp};
 use std::sync::Arc;
 
-/// A job that is to be deleted, whose rows are being read again.
+/// A job that is to be deleted, with rows that are being read again.
 #[derive(Debug, Clone)]
 pub(crate) struct Returning {
     head: KnownHead,
     progress: Option<Progress>,
 }
 
-/// What is kept of a job, if that is all that is needed of it.
+/// What stays in memory of a job, if that is all that is needed of it.
 fn left_of(job: &JobView) -> Option<EndedJob> {
     let head = job.head.as_ref()?;
     let progress = job.progress.as_deref().filter(|p| p.state.is_ended())?;
@@ -37,15 +38,15 @@ fn rows_of(assignment: &Assignment) -> u32 {
 }
 
 impl ResourceManager {
-    /// Takes a job out of memory whose end is stored, unless something of it is under way or its template still counts it. Of what
-    /// was not possible now the job is looked at again when it is over.
+    /// Takes a job with a stored end out of memory, unless something of it is under way or its template still
+    /// counts it. A job that could not leave now is looked at again when that is over.
     pub(crate) fn retire(&mut self, id: JobId) -> bool {
         let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return false;
         };
         let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
         if let Some(next) = job.next_head.take_if(|_| ended) {
-            // It waits for a spec that nobody needs.
+            // It waits for a spec that is not needed any more.
             job.head = Some(*next);
         }
         let Some(left) = left_of(job) else { return false };
@@ -62,7 +63,7 @@ impl ResourceManager {
         true
     }
 
-    /// Takes a job out of memory but for what is kept of it.
+    /// Takes a job out of memory but for what stays of it.
     fn put_away(&mut self, id: JobId, left: EndedJob) {
         let Some(job) = self.picture.facts.jobs.remove(&id) else {
             return;
@@ -91,8 +92,8 @@ impl ResourceManager {
         }
     }
 
-    /// A job that had ended before it was to be deleted, as a leader before us had begun: its assignment may be among those of
-    /// ended jobs, and is read from there.
+    /// A job that had ended before it was to be deleted, where a leader before us had begun to delete it.
+    /// Its assignment may be among those of ended jobs, and is read from there.
     fn recall(&mut self, id: JobId) {
         let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return;
@@ -117,8 +118,8 @@ impl ResourceManager {
         self.read_returning(id, returning);
     }
 
-    /// Whether a head that was read is of a job that has ended and needs no more than to be known by. One that is to be deleted
-    /// comes back.
+    /// Whether a head that was read is of a job that has ended and needs no more than to be known by.
+    /// One that is to be deleted comes back.
     pub(crate) fn is_retired(&mut self, head: &Head) -> bool {
         let Some(known) = self.picture.facts.ended.get_mut(&head.job) else {
             return false;
@@ -184,7 +185,7 @@ impl ResourceManager {
         job.head = Some(head);
         job.release = row.released.map_or(Release::Held, Release::Stored);
         job.progress = Some(Box::new(KnownProgress::of(&row)));
-        // Its row says what is so: whether a cluster is awaited is told when that is known.
+        // Its row is true: whether it waits for a cluster's report is written when that is known.
         job.written_at = now;
         if let Some(assignment) = assignment {
             job.filed_rows = rows_of(&assignment);
@@ -195,7 +196,7 @@ impl ResourceManager {
         self.due = true;
     }
 
-    /// A shard still tells of a job that has ended: it may archive it.
+    /// A shard still reports a job that has ended: it may archive it.
     pub(crate) fn tell_retired(&mut self, cluster: &ClusterId, id: JobId, out: &mut Vec<Effect>) {
         self.send(cluster, Order::Archive(id), out);
         if let Some(view) = self.picture.facts.clusters.get_mut(cluster) {

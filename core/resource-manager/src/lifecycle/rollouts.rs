@@ -1,5 +1,6 @@
-//! Rollouts over all clusters: how far each is, by what shards tell of their slices; which instances may be updated while canaries
-//! wait; and what follows when too many fail. Shards replace instances by themselves, within their parts of `max_unavailable`.
+//! Rollouts over all clusters: how far each is, by what shards report of their slices; which instances may be
+//! updated while canaries wait; and what follows when too many fail. Shards replace instances by themselves,
+//! within their allotments of `max_unavailable`.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
@@ -12,7 +13,7 @@ use echelon_core_model::rollout::{OnFailure, Rollout, RolloutProgress, RolloutSt
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{Few, GroupName, JobId, RangeSet, Reason, ReasonCode, Timestamp};
 
-/// What shards tell of a group, as far as it is of the version that is wanted.
+/// What shards report of a group, as far as it is of the version that is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Told {
     updated: u64,
@@ -37,8 +38,9 @@ pub fn under_way(job: &JobView) -> Option<(&Rollout, &JobSpec)> {
     Some((wish, spec))
 }
 
-/// Gives a spec the instances that its groups have beyond their number while a rollout is under way, and tells how many these are.
-/// Everything else, from quota to hosts, treats them as any others; when the rollout is over they are scaled away.
+/// Gives a spec the instances that its groups have beyond their number while a rollout is under way.
+/// Returns how many these are. Everything else, from quota to hosts, treats them as any others.
+/// When the rollout is over they are scaled away.
 pub fn add_surge(job: &JobView, spec: &mut JobSpec) -> Few<GroupName, u32> {
     let mut out = Few::new();
     if wish_under_way(job).is_none() || !spec.kind.runs_for_ever() {
@@ -60,8 +62,8 @@ fn asked(job: &JobView, group: &GroupSpec) -> u64 {
     u64::from(group.instances.saturating_sub(more))
 }
 
-/// Active instances of a group beyond those that are asked for, by what shards say, as far as a rollout has more than asked for: as many
-/// more may be down.
+/// Active instances of a group beyond those that are asked for, as shards report, as far as a rollout has
+/// more than asked for: as many more may be down.
 fn surplus(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let Some(surge) = job.surge.get(&group.name) else {
         return 0;
@@ -87,9 +89,10 @@ const fn is_about(report: &SliceReport, group: &GroupSpec) -> bool {
     group.revision != 0 && report.revision == group.revision
 }
 
-/// Whether as many instances of a group as are asked for are of the version that is wanted, and available, and no run is of another. While
-/// a rollout is held nothing is due to be replaced, so that runs of another version are known by not being counted as updated: one beyond
-/// the number may be of the new version while one within it is not.
+/// Whether as many instances of a group as are asked for are of the version that is wanted, and available,
+/// and no run is of another. While a rollout is paused nothing is due to be replaced, so runs of another
+/// version are known by not being counted as updated: an instance beyond the number may be of the new version
+/// while one within it is not.
 fn is_whole(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec, told: Told) -> bool {
     let clusters = job.durable.holders.keys();
     let mut said = clusters.flat_map(|c| reports(facts, id, c, &group.name));
@@ -168,7 +171,7 @@ fn canaries(job: &JobView, spec: &JobSpec, group: &GroupSpec) -> u32 {
     spec.update.canaries.of(all).min(all)
 }
 
-/// Instances of a group with smaller numbers may be updated now.
+/// Instances of a group with smaller indexes may be updated now.
 #[must_use]
 pub fn reach(facts: &FederationFacts, id: JobId, job: &JobView, name: &GroupName) -> u32 {
     let found = under_way(job).and_then(|(wish, spec)| Some((wish, spec, spec.group(name)?)));
@@ -191,8 +194,9 @@ pub fn reach(facts: &FederationFacts, id: JobId, job: &JobView, name: &GroupName
     canaries.min(ordered)
 }
 
-/// How far stateful instances may be updated: so many as may be down, in the order of their numbers, from the lowest that is not good
-/// with the new version. Of a cluster that has not told of this version the lowest number counts.
+/// How far stateful instances may be updated: as many as may be down, in the order of their indexes, from the
+/// lowest that is not good with the new version. Of a cluster without a report of this
+/// version the lowest index counts.
 fn in_order(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u32 {
     let clusters = job.durable.holders.keys();
     let first = clusters.filter_map(|cluster| {
@@ -219,8 +223,8 @@ pub fn may_be_down(job: &JobView, group: &GroupSpec) -> u32 {
     group.most_unavailable(u32::try_from(asked(job, group)).unwrap_or(u32::MAX))
 }
 
-/// Most instances of a group that may be down at once, for any reason of ours. Who runs beyond its number while it is updated makes up for
-/// as many.
+/// Most instances of a group that may be down at once, for any reason of ours.
+/// An instance that runs beyond the number while the group is updated makes up for one.
 #[must_use]
 pub fn most_down(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
     let least = u32::from(job.surge.get(&group.name).is_none());
@@ -232,7 +236,7 @@ pub fn most_down(facts: &FederationFacts, id: JobId, job: &JobView, group: &Grou
     restarts::batch(job).map_or(most, |b| most.min(b.max(1).into()))
 }
 
-/// A rollout that is over holds nobody back, also when it was paused in the moment in which it ended.
+/// A rollout that is over blocks nothing, also when it was paused in the moment in which it ended.
 pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
     let head = job
         .head
@@ -244,7 +248,8 @@ pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
     (over && head.goal.desired == Desired::Running).then_some(Bid::LetGo)
 }
 
-/// What follows when more instances have failed with the new version than may. A newer head that waits for its spec decides first.
+/// What follows when more instances have failed with the new version than may.
+/// A newer head that waits for its spec decides first.
 pub(crate) fn on_failures(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<Bid> {
     let (wish, spec) = under_way(job).filter(|_| job.is_live() && job.next_head.is_none())?;
     if wish.back.is_some() || wish.held.is_some() || spec.update.on_failure == OnFailure::Continue {

@@ -1,5 +1,6 @@
-//! How a job ends by its own rules: enough instances have succeeded, too many have failed, it came too late, or what it waits for will
-//! never be. Pure: judged by counts and times, never by single instances, so that ten million cost as much as one.
+//! How a job ends by its own rules: enough instances have succeeded, too many have failed, it came too late,
+//! or a dependency can never be met. Pure: judged by counts and times, never by single instances, so that ten
+//! million cost as much as one.
 
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -11,18 +12,18 @@ use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::BTreeSet;
 
-/// What the rules say of a job now.
+/// What follows from the rules for a job now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ruling {
     /// What the leader proposes, if anything.
     pub(crate) bid: Option<Bid>,
     /// All that it was submitted to wait for is met.
     pub released: bool,
-    /// When only time changes what they say.
+    /// When only time changes what follows.
     pub look_at: Option<Timestamp>,
 }
 
-/// What the rules say of a job; a newer wish or version is looked at when it is in force.
+/// What follows from the rules for a job. A newer desired state or version is looked at when it is in force.
 #[must_use]
 pub fn ruling(
     facts: &FederationFacts,
@@ -79,7 +80,7 @@ fn ends_with_a_member(spec: &JobSpec) -> bool {
 
 fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
     let ended = job.progress.as_ref().filter(|p| p.state.is_ended());
-    // Of a job that had ended before this leader came, the head waits for a spec that nobody needs.
+    // Of a job that had ended before this leader came, the head waits for a spec that is not needed any more.
     let newest = job.next_head.as_deref().or(job.head.as_ref());
     let wanted = newest.is_some_and(|h| !h.void && h.goal.desired != Desired::Deleted);
     match ended.and_then(|p| p.keep_until).filter(|_| wanted) {
@@ -117,8 +118,9 @@ struct Count {
     failed_of_all: u64,
 }
 
-/// On the word of every holder of now: what a shard has told once is stored there, and never less later, but where a gang begins anew as
-/// a whole. Then so many had not succeeded as the job needs, and all of it is at one shard, which tells of it in order.
+/// The counts that every present holder reports. What a shard has reported once is stored there, and never
+/// less later, but where a gang begins again as a whole. Then fewer had succeeded than the job needs, and all
+/// of it is at one shard, which reports it in order.
 fn count(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
     for key in job.slices().into_keys() {
@@ -133,7 +135,8 @@ fn count(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> C
     out
 }
 
-/// The end that counts bring while something is left to be stopped; a job of which all has ended ends by itself.
+/// The end that counts bring while something is left to be stopped.
+/// A job of which all has ended ends by itself.
 fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
     let of = spec.counted();
     let open = of.saturating_sub(count.succeeded.saturating_add(count.failed));
@@ -178,8 +181,8 @@ fn by_counts(spec: &JobSpec, count: Count) -> Option<Verdict> {
 }
 
 fn by_time(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec, now: Timestamp) -> Ruling {
-    // Without anything to wait for it has waited since it was made. Another machine's clock says when that was: under the leader that
-    // reads it first it counts from then.
+    // Without a dependency it has waited since it was made. That time is of another machine's clock: under
+    // the leader that reads it first it counts from the read.
     let stored = || {
         facts
             .pause
@@ -208,13 +211,14 @@ fn by_time(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec, no
     }
 }
 
-/// Whether the job was never stored as anything but waiting: one that was preempted whole has begun all the same.
+/// Whether the job was never stored as anything but waiting:
+/// one that was preempted whole has begun all the same.
 fn never_left_waiting(job: &JobView) -> bool {
     let progress = job.progress.as_ref();
     progress.is_some_and(|p| p.state == JobState::Waiting && p.since == p.created_at)
 }
 
-/// Whether every cluster that has a part of it says so; silence proves nothing.
+/// Whether every cluster that has a part of it reports so; silence proves nothing.
 fn nothing_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
     job.slices().keys().all(|key| {
         let heard = facts.clusters.get(&key.cluster).is_some_and(|c| c.settled);
@@ -333,7 +337,7 @@ mod tests {
         let ended = |state| Some((state, ReasonCode::DriverEnded));
         assert_eq!(judged(&spec, 1, 0), ended(JobState::Succeeded));
         assert_eq!(judged(&spec, 0, 1), ended(JobState::Failed));
-        // With nobody left to be stopped it ends by itself.
+        // With nothing left to be stopped it ends by itself.
         spec.groups.retain(|g| g.name == driver);
         assert_eq!(judged(&spec, 1, 0), None);
     }

@@ -1,6 +1,6 @@
-//! Makes the jobs that schedules have decided, by the writes that a gateway makes for a user: name, spec, head. Each is a
-//! compare-and-set on what follows from the decision in the template's head, so whoever leads may begin again anywhere and makes the
-//! same job, once.
+//! Makes the jobs that schedules have decided, by the writes that a gateway makes for a user: name, spec,
+//! head. Each is a compare-and-set on what follows from the decision in the template's head. So any leader
+//! may begin again anywhere and makes the same job, once.
 
 use crate::effect::Effect;
 use crate::lifecycle::schedules::state_of;
@@ -115,7 +115,8 @@ impl ResourceManager {
             .start(Purpose::OpeningName(id), Op::Decide(decision), now, out);
     }
 
-    /// The name is taken, or somebody has it: who has not ended keeps it, and the job gets another one.
+    /// The name is taken for the job, or another job has it. One that has not ended keeps it, and the new job
+    /// gets another name.
     pub(crate) fn opening_named(
         &mut self,
         id: JobId,
@@ -172,7 +173,7 @@ impl ResourceManager {
         }
     }
 
-    /// An earlier try may have stored the spec, of another version of the template: that one holds.
+    /// An earlier try may have stored the spec, of another version of the template: that one counts.
     pub(crate) fn opening_spec_put(
         &mut self,
         id: JobId,
@@ -195,7 +196,7 @@ impl ResourceManager {
         }
     }
 
-    /// The job is there, whoever made it, or its id is barred; its template is looked at again.
+    /// The job is there, by this write or another, or its id is barred; its template is looked at again.
     pub(crate) fn opening_put(
         &mut self,
         (id, op): (JobId, Op),

@@ -1,5 +1,6 @@
-//! Templates: what their schedules want next. Pure: which due times are decided is in the template's head, so whoever leads decides
-//! the same, a due time is decided once, and a clock that goes back decides none again. What was decided is made in `openings`.
+//! Templates: what their schedules want next. Pure: which due times are decided is in the template's head. So
+//! every leader decides the same, a due time is decided once, and a clock that goes back decides none again.
+//! What was decided is made in `scheduled_creations`.
 
 use crate::facts::job::JobView;
 use crate::lifecycle::dependencies::all_waiting;
@@ -22,7 +23,8 @@ pub(crate) enum Step {
     Decide(ScheduleState),
 }
 
-/// What is to be decided of a schedule whose last decision was carried out; `live` are its jobs that have not ended.
+/// What is to be decided of a schedule after its last decision was carried out.
+/// `live` are its jobs that have not ended.
 #[must_use]
 pub(crate) fn step(
     schedule: &Schedule,
@@ -63,7 +65,8 @@ pub(crate) fn step(
     Step::Decide(next)
 }
 
-/// The next due time to decide of those after `from`: each in its turn that is on time, and of what is late what is to be caught up with.
+/// The next due time to decide of those after `from`.
+/// Those on time come each in its turn. Of those that are late only what is to be caught up with counts.
 pub(crate) fn due(
     schedule: &Schedule,
     table: &Timetable,

@@ -11,7 +11,8 @@ use echelon_core_model::timetable::Timetable;
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 
 impl ResourceManager {
-    /// What schedules say of a job: of a template, what it is to make; of a job made of one, whether it is to make room. `None`: nothing.
+    /// What follows from schedules for a job: of a template, what it is to make; of a job made of one,
+    /// whether it is to be stopped or deleted for later ones. `None`: nothing.
     pub(crate) fn of_schedules(&self, id: JobId, job: &JobView, now: Timestamp) -> Option<Ruling> {
         if let Some(spec) = job.spec.as_deref().filter(|s| s.is_template()) {
             let judged = job.is_live() && job.desired() == Desired::Running && job.next_head.is_none();
@@ -80,7 +81,7 @@ impl ResourceManager {
         }
     }
 
-    /// Whether the job that a template's head says was decided last is still to be made.
+    /// Whether the job that was decided last, by a template's head, is still to be made.
     pub(crate) fn is_to_be_made(&self, child: JobId) -> bool {
         matches!(self.is_made(child), Made::No)
     }
@@ -105,7 +106,8 @@ impl ResourceManager {
         })
     }
 
-    /// Whether as many later jobs of its template have ended as are kept. Of a template that is gone all are kept.
+    /// Whether as many later jobs of its template have ended as the template keeps.
+    /// Of a template that is gone all stay.
     fn is_surplus(&self, template: JobId, id: JobId, job: &JobView) -> bool {
         let wanted = job.desired() != Desired::Deleted;
         let of = self
@@ -126,7 +128,7 @@ impl ResourceManager {
         later >= usize::try_from(schedule.keep_last).unwrap_or(usize::MAX)
     }
 
-    /// A head that was read says of which template it was made.
+    /// Notes the template of a job from a head that was read.
     pub(crate) fn note_origin(&mut self, head: &Head) {
         if let Some(origin) = head.origin.as_deref().filter(|_| !head.void) {
             self.children.entry(origin.template).or_default().insert(head.job);

@@ -1,4 +1,4 @@
-//! Jobs that are looked at again when only time has changed what is to be said of them.
+//! Jobs that are looked at again when only time has changed what follows for them.
 
 use echelon_core_model::{JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
-//! Deleted jobs, and job ids that void heads bar. Once nothing is left of a job but its head and its progress row, these stay until
-//! no create that made it can be repeated any more: a create finds the head and answers the deleted job instead of making it
-//! again. They are kept apart from the jobs, a few bytes each, so that no cycle walks them.
+//! Deleted jobs, and job ids that void heads bar. Once nothing is left of a job but its head and its progress
+//! row, these stay until no create that made it can be repeated any more. Until then a create finds the head
+//! and answers the deleted job instead of making it again. They are apart from the jobs, a few bytes each, so
+//! that no cycle walks them.
 
 use crate::effect::Effect;
 use crate::facts::job::JobView;
@@ -43,8 +44,8 @@ impl ResourceManager {
         }
     }
 
-    /// The assignment of a deleted job is gone: its shards may archive it, and only the tombstone is kept. Without a head, as
-    /// when the leader before came as far as that, the progress row goes too.
+    /// The assignment of a deleted job is gone: its shards may archive it, and only the tombstone stays.
+    /// Without a head, as when the leader before came as far as that, the progress row goes too.
     pub(crate) fn assignment_removed(&mut self, id: JobId, out: &mut Vec<Effect>) {
         let Some(job) = self.picture.facts.jobs.remove(&id) else {
             return;
@@ -67,7 +68,7 @@ impl ResourceManager {
         }
     }
 
-    /// Whether a head that was read is a tombstone, and needs no more than to be kept as one.
+    /// Whether a head that was read is a tombstone, and needs no more than to be remembered as one.
     pub(crate) fn is_tombstone(&mut self, head: &Head) -> bool {
         if let Some(known) = self.tombstones.get_mut(&head.job) {
             known.version = known.version.max(head.version);

@@ -1,6 +1,7 @@
-//! Job-wide `max_unavailable`, leased to clusters in parts (design: job-wide limits). Parts in force never sum above the limit: one is
-//! raised only by what is free, and what was taken from another cluster is free when that cluster's shard has confirmed it. So
-//! where more clusters hold a group than the limit has units, a restart goes from cluster to cluster.
+//! Job-wide `max_unavailable`, leased to clusters in allotments (design: job-wide limits).
+//! Allotments in force never sum above the limit: one is raised only by what is free. What was taken from
+//! another cluster is free when that cluster's shard has confirmed it. So where more clusters have a group
+//! than the limit has units, a restart goes from cluster to cluster.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
@@ -15,37 +16,39 @@ use std::collections::BTreeMap;
 /// A cluster that has or had a part of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// How it can be spoken to.
+    /// Whether it can get orders.
     pub reach: Reach,
     /// Instances assigned to it.
     pub instances: u64,
     /// Runs there from before the last restart asked for.
     pub outdated: u64,
-    /// The part that this leader gave it last.
+    /// The allotment that this leader gave it last.
     pub given: u64,
-    /// The most that its shard may make of the parts it was given, or says that it takes: no less than `given`.
+    /// The most that its shard may make of the allotments it was given, or reports that it takes.
+    /// It is no less than `given`.
     pub allocated: u64,
 }
 
-/// How a cluster can be spoken to.
+/// Whether a cluster can get orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Its shard obeys this leader.
     Open,
     /// It did, and is not connected now: it keeps what it has, however long that lasts.
     Cut,
-    /// This leader has not heard what it has: that may be everything.
+    /// Its shard has not reported to this leader what it has: that may be everything.
     Unheard,
 }
 
-/// The part that each of the holders is to have now, in their order. It is as near to `wanted` as may be, and is
-/// raised only by what all of them leave. A holder that is not `Open` is to have none: nothing is sent to it, or
-/// what is sent only takes away.
+/// The allotment that each of the holders is to have now, in their order.
+/// It is as near to `wanted` as may be, and is raised only by what all of them leave.
+/// A holder that is not `Open` is to have none: nothing is sent to it, or what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
     let mut total = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
     let parts = holders.iter().zip(wanted(limit, holders)).map(|(h, n)| {
-        // What a shard says that it takes is no reason to give it that: others may have been given the same units.
+        // What a shard reports that it takes is no reason to give it that:
+        // others may have been given the same units.
         let others = total.saturating_sub(h.allocated);
         let part = n.min(h.given.max(limit.saturating_sub(others)));
         total = others.saturating_add(h.allocated.max(part));
@@ -54,7 +57,7 @@ pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
     parts.collect()
 }
 
-/// The parts to come to: units go first to where runs are outdated, the rest evenly.
+/// The allotments to come to: units go first to where runs are outdated, the rest evenly.
 fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
     let cut = holders.iter().filter(|h| h.reach == Reach::Cut);
     let units = cut.fold(limit, |left, h| left.saturating_sub(h.allocated));
@@ -74,7 +77,7 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
     first.iter().zip(rest).map(|(a, b)| a + b).collect()
 }
 
-/// The parts of a group that clusters are to have now; only of those that can be told.
+/// The allotments of a group that clusters are to have now; only of those with an open stream.
 #[must_use]
 pub fn parts(
     facts: &FederationFacts,
@@ -87,7 +90,8 @@ pub fn parts(
         .head
         .as_ref()
         .is_some_and(|h| h.goal.desired == Desired::Running);
-    // Where nothing is to run nothing is restarted, and what was said of an ended job may be forgotten here before its shards know.
+    // Where nothing is to run nothing is restarted. What was reported of an ended job may be forgotten here
+    // before its shards know.
     let limit = if running {
         spec.map_or(1, |g| most_down(facts, id, job, g))
     } else {
@@ -125,7 +129,7 @@ fn holder(
     let line = job.parts.get(&(group.clone(), cluster.clone()));
     let said = word.unwrap_or_default();
     let allocated = match reach {
-        // It has nothing that could be restarted; when it gets something, its part comes with it.
+        // It has nothing that could be restarted; when it gets something, its allotment comes with it.
         _ if instances == 0 && (word.is_none() || reach == Reach::Unheard) => 0,
         Reach::Unheard => limit,
         Reach::Open | Reach::Cut => line.map_or(said.part, |l| l.allocated(said.part)),

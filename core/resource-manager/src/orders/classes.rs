@@ -10,8 +10,9 @@ use echelon_core_model::class::{ClassDigest, InstanceClass, MAX_CLASSES};
 use echelon_core_model::directive::{NamedClasses, Order};
 use echelon_core_model::spec::{ClusterChoice, names_cluster};
 
-/// The classes that a shard is to be asked about: those that wait and may come to its cluster. Beyond the most that one question
-/// holds, first those are left out of which the largest host says most.
+/// The classes that a shard is to be asked about: those that wait and may come to its cluster.
+/// One question names at most `MAX_CLASSES`. Beyond that, plain classes are left out first: the largest host
+/// shows most of what there is to know of these.
 pub(crate) fn named(
     _facts: &FederationFacts,
     ledger: &Ledger,

@@ -1,4 +1,5 @@
-//! What is stored and sent about clusters as time passes: how each is heard, and what operators want of it.
+//! What is stored and sent about clusters as time passes:
+//! the connection state of each, and its desired state.
 
 use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
@@ -12,7 +13,8 @@ use echelon_core_model::store::Write;
 use echelon_core_model::{Span, Timestamp};
 
 impl ResourceManager {
-    /// An order of nothing: a shard that hears none believes itself alone and reads all assignments again.
+    /// Sends each shard a heartbeat. A shard without one believes itself alone and
+    /// reads all assignments again.
     fn give_sign_of_life(&mut self, out: &mut Vec<Effect>) {
         let linked = self
             .picture
@@ -25,7 +27,8 @@ impl ResourceManager {
         }
     }
 
-    /// How each cluster is heard: stored when it changes, asked when it is quiet.
+    /// The connection state of each cluster: stored when it changes.
+    /// A quiet cluster is asked for a full report.
     pub(crate) fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let third = Span(self.config.silent_after.0 / 3);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
@@ -70,7 +73,7 @@ impl ResourceManager {
             self.ask(&id, now, out);
         }
         changed.iter().for_each(|id| self.write_held_by(id));
-        // Repeated until the shard says that nothing waits for it any more.
+        // Repeated until the shard reports that nothing waits for it any more.
         for (id, number) in accepted {
             self.send(&id, Order::AcceptLoss(number), out);
         }
@@ -80,7 +83,7 @@ impl ResourceManager {
                 self.tell_claims(&id, out);
             }
         }
-        // Repeated as long as the wishes stand: what is done already changes nothing.
+        // Repeated as long as the desired state stands: what is done already changes nothing.
         for (id, order) in wishes {
             self.send(&id, order, out);
         }
@@ -105,7 +108,7 @@ fn wishes_for(view: &ClusterView) -> impl Iterator<Item = Order> {
         .chain(forgotten.map(|f| Order::ForgetHosts(f.clone())))
 }
 
-/// The mass loss for which a shard says that it waits, if an operator has accepted it.
+/// The mass loss for which a shard reports that it waits, if an operator has accepted it.
 fn accepted_loss(view: &ClusterView) -> Option<u64> {
     let waits = view.capacity.as_ref().and_then(|c| c.loss)?;
     let accepted = view.row.as_ref().map_or(0, |r| r.accepted_loss);

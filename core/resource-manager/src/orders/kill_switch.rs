@@ -1,4 +1,5 @@
-//! The switch that stops all kills (law 8), as it is passed on to shards: they read it themselves, an order is only quicker.
+//! The switch that stops all kills (law 8), as it is passed on to shards.
+//! They read it themselves: an order is only quicker.
 
 use crate::effect::Effect;
 use crate::manager::{Phase, ResourceManager};
@@ -16,7 +17,7 @@ impl ResourceManager {
         }
     }
 
-    /// Takes the switches in, and tells every shard when they have changed.
+    /// Takes the switches in, and sends them to every shard when they have changed.
     pub(crate) fn control_read(&mut self, control: Control, out: &mut Vec<Effect>) {
         if control.version <= self.picture.facts.control.version {
             return;
@@ -26,7 +27,7 @@ impl ResourceManager {
         all.iter().for_each(|cluster| self.tell_control(cluster, out));
     }
 
-    /// Tells a shard how the switch stands, once an epoch is ours to order by.
+    /// Sends a shard the state of the switch, once an epoch is ours to order by.
     pub(crate) fn tell_control(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
         if !matches!(self.phase, Phase::Recovering | Phase::Leading) {
             return;
@@ -37,7 +38,7 @@ impl ResourceManager {
     }
 }
 
-/// What shards are told of the switches; nothing before the row was ever written.
+/// The order about the switches; none before the row was ever written.
 pub(crate) fn kills(control: &Control) -> Option<Order> {
     (control.version > Version(0)).then_some(Order::Kills {
         version: control.version,

@@ -8,8 +8,8 @@ use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, Span};
 
 impl ResourceManager {
-    /// Sends a shard all requests for capacity, once it is known to obey this leader: before, it may hold capacity of which
-    /// nothing is known here.
+    /// Sends a shard all requests for capacity, once it is known to obey this leader.
+    /// Before, it may hold capacity that is not known here.
     pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
         let view = self.picture.facts.clusters.get(cluster);
         if view.is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0) {

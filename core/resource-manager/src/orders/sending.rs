@@ -43,7 +43,8 @@ impl ResourceManager {
         }
     }
 
-    /// What a cluster is to be told of a job, unless it was told just that over the stream that is open, not long ago.
+    /// The orders that are due to a cluster about a job. None are due if the same were sent over the open
+    /// stream not long ago.
     fn orders_due(&mut self, id: JobId, cluster: &ClusterId, now: Timestamp) -> Option<Vec<SliceOrder>> {
         let renew_after = self.config.renew;
         let link = self.picture.facts.clusters.get(cluster)?.link?;
@@ -89,7 +90,7 @@ impl ResourceManager {
         }
     }
 
-    /// Gives each cluster its part of each group's `max_unavailable`; a part that changes gets a new number.
+    /// Gives each cluster its allotment of each group's `max_unavailable`. A changed one gets a new number.
     /// Returns how many have changed.
     fn lease_parts(&mut self, id: JobId) -> usize {
         let Some(job) = self.picture.facts.jobs.get(&id).filter(|j| j.is_live()) else {

@@ -1,5 +1,6 @@
-//! What is ordered of a cluster for a job: made from the stored assignment only, so a shard never hears of what could still be
-//! undecided. The same picture gives the same orders; they are sent when they change, and renewed.
+//! What is ordered of a cluster for a job. It is made from the stored assignment only, so a shard never gets
+//! what could still be undecided. The same state gives the same orders.
+//! They are sent when they change, and renewed.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::reports;
@@ -15,8 +16,8 @@ use echelon_core_pools::GrantLine;
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
-/// What is ordered of a cluster for a job. Groups of which it neither has nor had anything are left out, until the job is to
-/// stop: then each of them is to be confirmed.
+/// What is ordered of a cluster for a job. Groups of which it neither has nor had anything are left out,
+/// until the job is to stop: then each of them is to be confirmed.
 #[must_use]
 pub fn orders(
     facts: &FederationFacts,
@@ -89,7 +90,7 @@ fn order(
     }
 }
 
-/// What orders say, whatever the numbers of their grants, in one number.
+/// A digest of orders, whatever the numbers of their grants.
 #[must_use]
 pub fn digest(orders: &[SliceOrder]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();

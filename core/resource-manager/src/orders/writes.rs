@@ -1,5 +1,6 @@
-//! What is written: assignments, one conditional batch a partition at a time, and the owned rows (progress, contacts, events), one
-//! batch at a time. What is decided meanwhile goes into the next, so a cycle never waits for storage.
+//! What is written: assignments, one conditional batch a partition at a time, and the owned rows (progress,
+//! contacts, events), one batch at a time. What is decided meanwhile goes into the next, so a cycle never
+//! waits for storage.
 
 use crate::effect::Effect;
 use crate::facts::known::{KnownProgress, digest};
@@ -28,7 +29,7 @@ const WRITE_LOOKS: usize = 2_000;
 pub struct Put {
     pub(crate) put: Vec<Arc<Assignment>>,
     remove: Vec<JobId>,
-    /// Of jobs that have ended, and whose copies are durable.
+    /// Of jobs that have ended, with durable copies.
     filed: Vec<JobId>,
 }
 
@@ -169,8 +170,8 @@ impl ResourceManager {
         rows
     }
 
-    /// The row to write for a job, `None` when it says nothing new or was written just now. Takes the job off the list unless it
-    /// has to come back.
+    /// The row to write for a job; `None` when it is the same as before or was written just now.
+    /// Takes the job off the list unless it has to come back.
     fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
         let Some(job) = self.picture.facts.jobs.get(&id) else {
             self.unwritten.remove(&id);
@@ -199,7 +200,8 @@ impl ResourceManager {
         row
     }
 
-    /// Another cycle follows only where something is left to write, or a job has ended and left its room to others.
+    /// Another cycle follows only where something is left to write, or where a job has ended and its capacity
+    /// is free for others.
     pub(crate) fn committed(&mut self, out: &mut Vec<Effect>) {
         for id in self.committing.take().unwrap_or_default() {
             self.wake_dependents(id);

@@ -1,4 +1,4 @@
-//! How many instances may be preempted: a part of the fleet in each minute.
+//! How many instances may be preempted in each minute: a part of the fleet, or a fixed number.
 
 use crate::config::Preemption;
 use echelon_core_model::Timestamp;
@@ -8,9 +8,11 @@ const WHOLE: i64 = 60_000;
 /// A burst is this part of what a minute allows.
 const BURSTS: u64 = 6;
 
-/// Instances that may still be preempted. It is filled as time passes, up to a burst, and a report of what was taken lowers it. A
-/// gang may take more than there is: then nothing else is preempted until that is made up for. A new leader's is empty: however
-/// often leaders change, no more is taken.
+/// Instances that may still be preempted. It is filled as time passes, up to a burst.
+/// A report of what was taken lowers it.
+/// A gang, or a unit that needs more than a burst, may take more than there is when the budget is full.
+/// Then nothing else is preempted until that is made up for.
+/// The budget of a new leader is empty: however often leaders change, no more is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PreemptionBudget {
     /// In instances times [`WHOLE`].
@@ -69,7 +71,7 @@ mod tests {
         let limits = [0, 5_999, 6_010, 100_000].map(|active| part.a_minute(active));
         assert_eq!(limits, [600, 600, 601, 10_000]);
         assert_eq!(rules(Amount::Count(7)).a_minute(100_000), 7);
-        // Nobody means that nothing is ever preempted: that is a switch of its own.
+        // No limit means that nothing is ever preempted: that is a switch of its own.
         assert_eq!(rules(Amount::Count(0)).a_minute(100_000), 1);
     }
 

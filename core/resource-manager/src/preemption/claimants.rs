@@ -1,4 +1,5 @@
-//! What claims are about: who claims, whether he still wants it, what of his room is there, and when a claim is over.
+//! The groups that preemption requests are for: what they still need, what capacity is held for them,
+//! and when a request is over.
 
 use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
@@ -12,7 +13,7 @@ use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestam
 use echelon_core_pools::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a claim is about: its slices, and what is asked for.
+/// What a preemption request is for: the slices, and what they ask for.
 fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
@@ -60,7 +61,7 @@ struct Slice {
 }
 
 impl Claimant {
-    /// For how many instances of each slice that are not granted room is held.
+    /// For how many instances of each slice capacity is held, beyond those that are granted.
     fn ungranted(&self, open: &[ClaimPart]) -> Vec<(&SliceKey, u64)> {
         let of = |slice: &Slice| {
             let open = count_of(open, &slice.key);
@@ -69,7 +70,7 @@ impl Claimant {
         self.slices.iter().map(|s| (&s.key, of(s))).collect()
     }
 
-    /// Whether there is room for all that a gang asks for.
+    /// Whether there is capacity for all that a gang asks for.
     fn is_whole(&self, request: &Request, open: &[ClaimPart]) -> bool {
         let ungranted = self.ungranted(open);
         request.gang.iter().all(|member| {
@@ -78,7 +79,8 @@ impl Claimant {
         })
     }
 
-    /// For how many units of each generation capacity is kept. `open`: what shards hold on hosts; `None`: pools keep it.
+    /// For how many units of each generation capacity is held.
+    /// `open`: what shards hold on hosts. `None`: pools hold it.
     fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
         // A gang is one unit, which begins at all its slices.
         if self.gang {
@@ -100,26 +102,27 @@ impl Claimant {
         }
     }
 
-    /// Whether what is held is of no use, since it is not enough for the whole gang.
+    /// Whether the capacity hold is of no use, since it is not enough for the whole gang.
     fn is_short(&self, open: &[ClaimPart]) -> bool {
         let asks = self.request.as_ref().filter(|_| self.gang);
         asks.is_some_and(|request| !self.is_whole(request, open))
     }
 }
 
-/// What is kept for one claimant, by one claim or several.
+/// The capacity hold of one group or gang, by one preemption request or several.
 struct KeptCapacity<'a> {
     claim: &'a Claim,
     waits: &'a ClusterId,
     parts: Vec<ClaimPart>,
-    /// What shards hold on hosts; `None`: pools keep it.
+    /// What shards hold on hosts; `None`: pools hold it.
     open: Option<Vec<ClaimPart>>,
 }
 
-/// The capacity that shards hold for claimants, or that pools keep for them.
+/// The capacity that shards or pools hold for preemption requests.
 pub(crate) fn withheld(facts: &FederationFacts, claims: &Claims) -> RequestedCapacity {
     let mut kept: Vec<KeptCapacity<'_>> = Vec::new();
-    // Claims of one claimant at several clusters are about the same capacity of a pool, and those at one cluster about parts of it.
+    // Requests of one group at several clusters are about the same capacity of a pool.
+    // Those at one cluster are about parts of its capacity.
     let mut in_pools: BTreeSet<(JobId, &GroupName)> = BTreeSet::new();
     let mut on_hosts: BTreeMap<(JobId, &ClusterId, &GroupName), usize> = BTreeMap::new();
     for view in claims.all.values() {

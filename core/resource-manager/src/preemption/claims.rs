@@ -1,6 +1,7 @@
-//! Claims under way: room that shards were asked to make for starved groups, and what they said. Whatever a shard holds for a claim
-//! counts as the claimant's: it is admitted into that room before anybody else, and nobody else is admitted into it. Known from
-//! full reports to a new leader, so nothing of it is stored.
+//! Preemption requests under way: capacity that shards were asked to make, and what they have reported.
+//! Whatever a shard holds for a request counts as that of the requesting group. The group is admitted into
+//! it before any other, and no other is admitted into it. A new leader knows it from full reports,
+//! so nothing of it is stored.
 
 use crate::admission::LastAdmission;
 use crate::admission::binding::bind;
@@ -21,43 +22,43 @@ use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Span, Timestamp}
 use echelon_core_pools::Admission;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Within this time a shard that is reached answers a claim.
+/// Within this time a shard that is reached answers a preemption request.
 const ANSWERED: Span = Span::seconds(2);
 
-/// A claim under way.
+/// A preemption request under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimView {
-    /// Where room is to be made.
+    /// The cluster where instances are to be stopped.
     pub cluster: ClusterId,
-    /// Where the claimant waits: elsewhere only when it is a pool that has no room.
+    /// The cluster where the requesting group waits. It is another one only when a pool lacks the capacity.
     pub waits: ClusterId,
-    /// What its shard is asked for. Of a claim that an earlier leader made: only whose it is.
+    /// What its shard is asked for. Of a request of an earlier leader: only the id, the job and what is open.
     pub claim: Claim,
-    /// What was bound for it and its shard has not reported yet: before that the shard is not asked, since it could say no
-    /// more than that it does not know the claimant.
+    /// What was bound for it and is not known yet to the shard, or, where a pool lacks capacity, not stored.
+    /// Until it is, the request is not sent: the shard could only answer that it does not know the job.
     pub(crate) awaits: Vec<ClaimPart>,
-    /// When it was made, or first heard of.
+    /// When it was made, or first reported to this leader.
     pub since: Timestamp,
-    /// What its shard has said.
+    /// What its shard has reported.
     pub report: Option<ClaimReport>,
-    /// Whether its shard ever held room for it, or stopped somebody for room in a pool.
+    /// Whether its shard ever held capacity for it, or stopped instances for capacity in a pool.
     pub had_room: bool,
 }
 
-/// All claims.
+/// All preemption requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Claims {
     /// By id.
     pub all: BTreeMap<ClaimId, ClaimView>,
     /// Groups for which none could be made: until when no other is made, and how often in a row.
     pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
-    /// Who has the clusters where a group waits in vain, as it was when that was last looked at.
+    /// The pools that use the clusters where a group waits in vain, as of the last time that was looked at.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// Since when jobs are starved.
     pub starved: Starved,
-    /// Clusters that are to be told of all their claims.
+    /// Clusters with a shard that is to get all its requests.
     pub untold: BTreeSet<ClusterId>,
-    /// Those who are granted and find no host, as it was when that was last looked at.
+    /// Work that is granted and finds no host, as of the last time that was looked at.
     pub(crate) homeless: Homeless,
     /// Instances taken in the last minute: when, and how many.
     pub taken: Vec<(Timestamp, u64)>,
@@ -66,7 +67,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// How many things are held of jobs.
+    /// The number of entries that grow with jobs.
     pub(crate) fn footprint(&self) -> usize {
         let Self {
             all,
@@ -81,13 +82,15 @@ impl Claims {
         all.len() + refused.len() + holders.len() + starved.len() + taken.len()
     }
 
-    /// The claims at a cluster.
+    /// The requests at a cluster.
     pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
         self.all.values().filter(move |c| c.cluster == *cluster)
     }
 
-    /// The groups for which no other may be made now. While a shard has not answered, it is not known what is still lacking. A
-    /// gang, and a pool, get all that they lack by one.
+    /// The groups for which no other request may be made now.
+    /// While a shard has not answered, it is not known what is still lacking.
+    /// A gang has no second request while one is under way, nor has a group that lacks capacity in a pool.
+    /// A job without a known spec counts as a gang.
     pub(crate) fn busy(&self, facts: &FederationFacts) -> BTreeSet<(JobId, &GroupName)> {
         let is_gang = |job: &JobId| {
             let spec = facts.jobs.get(job).and_then(|job| job.spec.as_ref());
@@ -107,7 +110,7 @@ impl Claims {
         groups.collect()
     }
 
-    /// For how many instances of a slice room is held, which nobody has begun in.
+    /// For how many instances of a slice capacity is held and not in use yet.
     #[must_use]
     pub fn open(&self, job: JobId, key: &SliceKey) -> u64 {
         let of_job = self
@@ -126,7 +129,7 @@ impl Claims {
         on_hosts + in_pools
     }
 
-    /// Instances were admitted: claims of room in a pool are about so many less.
+    /// Notes admitted instances: requests for capacity in a pool are about so many less.
     pub(crate) fn admitted(&mut self, admitted: &[Admission]) {
         let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
         for ClaimView { claim, waits, .. } in views {
@@ -143,14 +146,14 @@ impl Claims {
         }
     }
 
-    /// Who has a cluster where a group waits in vain.
+    /// The pools that use a cluster where a group waits in vain, as text.
     #[must_use]
     pub fn holders(&self, job: JobId, group: &GroupName, cluster: &ClusterId) -> Option<&str> {
         let of_group = self.holders.get(&(job, group.clone()))?;
         of_group.get(cluster).map(AsRef::as_ref)
     }
 
-    /// A claim is to be sent.
+    /// Adds a request that is to be sent.
     pub(crate) fn add(&mut self, made: Made, awaits: Vec<ClaimPart>, now: Timestamp) {
         let Made {
             cluster,
@@ -173,7 +176,8 @@ impl Claims {
         self.all.insert(view.claim.id, view);
     }
 
-    /// A claim can be sent when its shard knows the claimant.
+    /// Marks requests that can be sent by now: their shard knows the group, or, where a pool lacks capacity,
+    /// the binding is stored.
     pub(crate) fn look_for_claimants(&mut self, facts: &FederationFacts) {
         let waiting = self.all.values().filter(|c| !c.awaits.is_empty());
         let known = waiting.filter(|c| c.awaits.iter().all(|part| is_known(facts, c, part)));
@@ -186,12 +190,13 @@ impl Claims {
         }
     }
 
-    /// Whether no claim is made for a group now, since none could be lately.
+    /// Whether no request is made for a group now, since none could be made a short while ago.
     pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|(until, _)| *until > now)
     }
 
-    /// A stream to a cluster's shard has opened: what it holds it will say.
+    /// Forgets the requests of a cluster when a stream to its shard has opened:
+    /// the shard reports what it holds.
     pub fn forget(&mut self, cluster: &ClusterId) {
         let of_cluster: Vec<ClaimId> = self.at(cluster).map(|c| c.claim.id).collect();
         for id in of_cluster {
@@ -199,7 +204,7 @@ impl Claims {
         }
     }
 
-    /// Lets go of a claim. One that was sent and not answered may have been obeyed all the same.
+    /// Removes a request. One that was sent and not answered may have been obeyed, so it lowers the budget.
     pub(crate) fn remove(&mut self, id: ClaimId) -> Option<ClaimView> {
         let view = self.all.remove(&id)?;
         if view.report.is_none() && view.awaits.is_empty() {
@@ -208,8 +213,10 @@ impl Claims {
         Some(view)
     }
 
-    /// Takes in what a shard says of all its claims. One that nobody here knows is adopted when it comes with a full report.
-    /// One that it spoke of before and does not now has lapsed there: its room is free.
+    /// Takes in what a shard reports of all its requests.
+    /// One that is unknown here is adopted when it holds capacity and comes with a full report.
+    /// For any other unknown one the shard gets all requests again.
+    /// One that was reported before and is not in this report has lapsed at the shard: its capacity is free.
     pub fn heard(&mut self, cluster: &ClusterId, told: Vec<ClaimReport>, full: bool, now: Timestamp) {
         let named: BTreeSet<ClaimId> = told.iter().map(|r| r.id).collect();
         self.all
@@ -256,7 +263,7 @@ fn adopted(report: &ClaimReport) -> Claim {
 }
 
 impl ClaimView {
-    /// Whether what somebody has left, or is about to, is kept in pools for it.
+    /// Whether pools hold for it what its victims have released, or are about to.
     pub(crate) fn keeps_quota(&self) -> bool {
         self.claim.quota.is_some() && self.had_room
     }
@@ -267,26 +274,27 @@ impl ClaimView {
         self.claim.parts.iter().find(of).map_or(0, |p| p.count)
     }
 
-    /// Whether it has what it asked for, or was told that it cannot.
+    /// Whether it has what it asked for, or its shard has reported that it cannot get it.
     pub(crate) fn is_met(&self) -> bool {
         match (&self.claim.quota, &self.report) {
             (_, None) => false,
             (None, Some(told)) => !told.holds_room(),
             (Some(quota), Some(told)) => {
                 let open: u64 = self.claim.parts.iter().map(|p| p.count).sum();
-                // Whom to stop is chosen once: when as many were admitted as were stopped, no more room comes of it, and another claim is
-                // to be made for the others.
+                // Victims are chosen once. When as many were admitted as were stopped, no more capacity comes
+                // of it.
+                // Another request is then made for the rest.
                 told.taken == 0 || open == 0 || quota.count.saturating_sub(open) >= told.taken
             }
         }
     }
 }
 
-/// The slices of a claimant.
+/// The slices of the group, or gang, that a preemption request is for.
 struct BoundClaimant {
     /// All of them.
     parts: Vec<ClaimPart>,
-    /// Those that were bound for this claim.
+    /// Those that were bound for this request.
     fresh: Vec<ClaimPart>,
 }
 
@@ -299,7 +307,8 @@ pub(crate) struct RequestRules<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Decides for what capacity is made now: for what is starved, and for what finds no host. Binds the claimants.
+/// Decides for what capacity is made now: for what is starved, and for what finds no host.
+/// Binds what is bound nowhere.
 pub(crate) fn request(
     facts: &mut FederationFacts,
     ledger: &Ledger,
@@ -350,7 +359,7 @@ pub(crate) fn request(
         claims.refused.insert(key.clone(), (now.plus(wait), tries));
         report.in_vain.push(key);
     }
-    // A pool's claimant that takes from several clusters is bound once for all of them.
+    // A group that lacks capacity in a pool and takes from several clusters is bound once for all of them.
     let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
     for mut made in remedy.claims {
         let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
@@ -365,7 +374,7 @@ pub(crate) fn request(
     }
 }
 
-/// A claimant that is bound nowhere is bound where capacity is made for it, without a grant.
+/// Binds a group that is bound nowhere where capacity is made for it, without a grant.
 fn bind_claimant(facts: &mut FederationFacts, made: &Made) -> BoundClaimant {
     let id = made.claim.job;
     let parts = made.claim.parts.iter();
@@ -390,8 +399,8 @@ fn bind_claimant(facts: &mut FederationFacts, made: &Made) -> BoundClaimant {
     BoundClaimant { parts, fresh }
 }
 
-/// Whether the shard of a claimant has reported all that is bound there, and so what was bound for it. A pool's capacity is made
-/// whoever asks for it: there it is enough that the binding is stored.
+/// Whether the shard has reported all that is bound there, and so what was bound for the request.
+/// Capacity in a pool is made for any group: there it is enough that the binding is stored.
 fn is_known(facts: &FederationFacts, view: &ClaimView, part: &ClaimPart) -> bool {
     let Some(job) = facts.jobs.get(&view.claim.job) else {
         return false;

@@ -1,5 +1,6 @@
-//! Who has the clusters at which somebody waits in vain: he is entitled to room there, there is none, and nobody who has some of it has
-//! more than his own. Told with the reason why he waits.
+//! The pools that use the clusters where a group waits in vain: its pool is entitled to capacity there,
+//! there is none, and no pool that has some of it exceeds its own entitlement.
+//! It is shown with the reason why the group waits.
 
 use crate::facts::FederationFacts;
 use crate::preemption::PreemptionInputs;
@@ -12,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most pools that are named.
 const NAMED: usize = 3;
 
-/// Who has each cluster where a group waits in vain, in words.
+/// The pools that use each cluster where a group waits in vain, as text.
 pub(crate) type Holders = BTreeMap<ClusterId, Box<str>>;
 
-/// What is to be said to groups that wait in vain. `O(jobs)`, and only when there are such groups.
+/// What is shown to groups that wait in vain. `O(jobs)`, and only when there are such groups.
 pub(crate) fn holders(
     known: PreemptionInputs<'_>,
     rooms: &Rooms,

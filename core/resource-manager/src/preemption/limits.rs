@@ -1,5 +1,7 @@
-//! Claims where a pool above the claimant has no room left, by its limit or its entitlement, while hosts have: others below it have more
-//! than their own, at whatever cluster. Nothing is held on hosts: what they leave is kept in the pools, and on the claimant's cluster in sum.
+//! Preemption requests where a pool above the requesting group has no capacity left, by its limit or its
+//! entitlement. Others below that pool have more than their own, at whatever cluster.
+//! Nothing is held on hosts. What the victims release is held in the pools, and in sum on the cluster where
+//! the group waits.
 
 use crate::preemption::losers::{Lacking, Offered};
 use crate::preemption::preempt::{Claimed, Draft, Offer};
@@ -8,13 +10,13 @@ use echelon_core_model::{ClusterId, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{Held, Request, Side, SliceRequest};
 
-/// What pools above a claimant leave.
+/// What the pools above a requesting group leave.
 pub(crate) struct Pressed {
     /// The innermost that leaves too little for one unit: only those below it can help.
     pub(crate) pool: PoolIdx,
     /// What it and those above it leave when all is gone that is going.
     left: Resources,
-    /// For how many units those below it have room.
+    /// For how many units the pools below it have capacity.
     most: u64,
 }
 
@@ -25,7 +27,7 @@ struct Part {
     quota: Quota,
 }
 
-/// What somebody lacks in pools.
+/// What a group lacks in pools.
 struct Sought<'a> {
     request: &'a Request,
     pressed: &'a Pressed,
@@ -33,11 +35,11 @@ struct Sought<'a> {
     large: bool,
 }
 
-/// Where the claimant waits, how many units he gets, and who leaves what.
+/// The slice that waits, how many units it gets, and what each cluster releases for it.
 type Found<'a> = (&'a SliceRequest, u64, Vec<Part>);
 
 impl Offer<'_> {
-    /// The pools above a claimant that leave too little for one unit of it.
+    /// The pools above a requesting group that leave too little for one unit of it.
     pub(crate) fn pressed(&self, request: &Request) -> Option<Pressed> {
         let unit = request.unit.shape;
         let left = |i: &PoolIdx| {
@@ -59,7 +61,7 @@ impl Offer<'_> {
         })
     }
 
-    /// Claims of what others below a pool have beyond their own.
+    /// Makes preemption requests for what others below a pool have beyond their own.
     pub(crate) fn claim_in_pool(
         &mut self,
         request: &Request,
@@ -92,7 +94,7 @@ impl Offer<'_> {
                 found = self.over_several(&mut sought, slice, &clusters);
             }
         }
-        // At a full cluster those who run there leave room on hosts, too; nobody else is of use.
+        // At a full cluster victims there release capacity on hosts, too; victims elsewhere are of no use.
         for slice in full.iter().filter(|_| has_room.is_empty()) {
             if found.is_none() && self.may_claim_at(&slice.cluster) {
                 let here = [slice.cluster.clone()];
@@ -125,7 +127,7 @@ impl Offer<'_> {
         Claimed::Made(made.collect())
     }
 
-    /// Clusters where somebody may lose something, who loses first first.
+    /// Clusters with preemption candidates, ordered by the rank of the first candidate of each.
     fn clusters_of_losers(&self, sought: &Sought<'_>) -> Vec<ClusterId> {
         let pools = self.losers.with_more(sought.request, Some(sought.pressed.pool));
         let clusters = self.known.facts.clusters.iter();

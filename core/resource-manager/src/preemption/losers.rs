@@ -1,6 +1,7 @@
-//! Who may lose room for others: a slice may lose only what its pool, and every pool above it that is not above the claimant, has
-//! beyond its own entitlement: an instance that would fit whole inside of it is never taken. A gang is lost whole, as one
-//! instance as large as all of it, and only where single ones do not suffice.
+//! Preemption candidates. A slice may lose only what its pool, and every pool above it that is not above
+//! the requesting group, has beyond its own entitlement. An instance that would fit whole inside the
+//! entitlement is never taken. A gang is preempted whole, as one instance as large as all of it, and only
+//! where single instances do not suffice.
 
 use crate::demand::entry::sums::Sums;
 use crate::demand::request::{PoolRef, pool_of};
@@ -17,12 +18,13 @@ use echelon_core_pools::Request;
 use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most slices that one claim names.
+/// Most slices that one preemption request names.
 const VICTIMS: usize = 4_096;
-/// Most jobs that are looked at for all claims that are made at once: who may lose something is looked for once a second.
+/// Most jobs that are looked at for all requests that are made at once.
+/// Candidates are looked for once a second.
 const LOSERS: usize = 100_000;
 
-/// Who may lose something, while claims are made.
+/// The preemption candidates, while requests are made.
 pub(crate) struct Losers<'a> {
     known: PreemptionInputs<'a>,
     first: &'a Entitled,
@@ -39,7 +41,7 @@ pub(crate) struct Losers<'a> {
 /// What is lacking, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lacking<'a> {
-    /// Where somebody is to lose it.
+    /// The cluster where instances are to be stopped.
     pub(crate) cluster: &'a ClusterId,
     pub(crate) room: Resources,
     /// Up to so much more is offered, so that the shard has a choice.
@@ -48,7 +50,7 @@ pub(crate) struct Lacking<'a> {
     pub(crate) below: Option<PoolIdx>,
 }
 
-/// What may be taken for a claim.
+/// What may be taken for a preemption request.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) victims: Vec<Victim>,
@@ -56,12 +58,12 @@ pub(crate) struct Offered {
     pub(crate) most: u64,
     /// How many of them make up for what is lacking, where hosts have the right shape.
     pub(crate) needed: u64,
-    /// The fewest that can be stopped: all of a gang where nobody else is offered.
+    /// The fewest that can be stopped: all of a gang where nothing else is offered.
     pub(crate) fewest: u64,
-    /// The room of these.
+    /// The capacity of these.
     pub(crate) reached: Resources,
-    /// How many of these leave what is lacking beside what is being left already, when the first are taken first; `None` when
-    /// all of them do not.
+    /// How many of these release what is lacking beside what is being released already, when the first are
+    /// taken first. `None` when all of them do not.
     pub(crate) enough: Option<u64>,
 }
 
@@ -92,13 +94,13 @@ impl<'a> Losers<'a> {
         self.staying = staying;
     }
 
-    /// What of a pool's room is about to be free.
+    /// What of a pool's capacity is about to be free.
     pub(crate) fn going(&self, pool: PoolIdx) -> Resources {
         let of = |all: &[Resources]| all.get(pool).copied().unwrap_or_default();
         of(&self.has).minus(of(&self.staying))
     }
 
-    /// The first at a cluster who may lose something, of those in some pools.
+    /// The rank of the first preemption candidate at a cluster, of those in some pools.
     pub(crate) fn first(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
         let mut losers = self.known.ledger.losers(cluster, |pool| pools.contains(&pool));
         losers.next().map(|(_, rank, _)| rank)
@@ -113,7 +115,7 @@ impl<'a> Losers<'a> {
         with_more.filter(is_below).collect()
     }
 
-    /// Who may lose what is lacking.
+    /// The candidates for what is lacking.
     pub(crate) fn offer(&mut self, request: &Request, lacks: Lacking<'_>) -> Offered {
         let known = self.known;
         let Lacking { cluster, room, .. } = lacks;
@@ -177,16 +179,17 @@ impl<'a> Losers<'a> {
         tally.out
     }
 
-    /// How many of so much room may go until nothing useful of what pools have is beyond their own.
+    /// How many instances of this size may be stopped until nothing useful of what
+    /// pools have is beyond their own.
     fn may_go(&self, tally: &Tally, pool: PoolIdx, room: Resources) -> u64 {
-        // Kinds of which the claimant lacks some here, and of which this would leave some.
+        // Kinds of which the requesting group lacks some here, and of which this would release some.
         let useful = room.min_each(tally.lacking).kinds();
         let between = tally.between(self.known.facts, pool);
         let beyond = between.map(|i| beyond(self.surplus(i), room, useful));
         beyond.min().unwrap_or(0)
     }
 
-    /// Offers some, who leave so much room in all.
+    /// Offers some instances, which release so much capacity in all.
     fn take(&mut self, tally: &mut Tally, pool: PoolIdx, victims: Vec<Victim>, gone: Resources) {
         let between: Vec<PoolIdx> = tally.between(self.known.facts, pool).collect();
         for i in between {
@@ -197,8 +200,8 @@ impl<'a> Losers<'a> {
         tally.add(victims, gone);
     }
 
-    /// What of a cluster will be free when all that is being preempted there is gone. Some of it may be held for others, which its
-    /// shard knows.
+    /// What of a cluster will be free when all that is being preempted there is gone.
+    /// Some of it may be held for other requests, which its shard knows.
     fn leaving(&mut self, cluster: &ClusterId) -> Resources {
         if let Some(known) = self.leaving.get(cluster) {
             return *known;
@@ -226,9 +229,9 @@ impl<'a> Losers<'a> {
 /// What is offered so far.
 #[derive(Debug, Default)]
 struct Tally {
-    /// The claimant's pool and those above it.
+    /// The requesting group's pool and those above it.
     above: BTreeSet<PoolIdx>,
-    /// What the claimant lacks, and what when all is gone that is being stopped already.
+    /// What the requesting group lacks now, and what it lacks when all is gone that is being stopped already.
     lacking: Resources,
     lacking_then: Resources,
     /// How much is to be offered.
@@ -251,7 +254,7 @@ impl Tally {
         self.class += u32::from(self.last.replace(rank).is_some_and(|last| last != rank));
     }
 
-    /// The pools from a victim's up to the one that is above the claimant, too.
+    /// The pools from a victim's up to the one that is above the requesting group, too.
     fn between<'a>(
         &'a self,
         facts: &'a FederationFacts,
@@ -287,8 +290,8 @@ fn is_gang(job: &JobView) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.gang.is_some())
 }
 
-/// What each pool will have, with those below it, when all that is being stopped is gone, and all that may be taken by claims that
-/// nobody has answered yet.
+/// What each pool will have, with those below it, when all that is being stopped is gone.
+/// What unanswered requests may take counts as gone, too.
 fn staying(known: PreemptionInputs<'_>) -> Vec<Resources> {
     let mut out = sums(known, |sums| sums.allocated.minus(sums.leaving));
     let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
@@ -329,7 +332,7 @@ fn change(
     }
 }
 
-/// Room of one instance beside what hosts lend.
+/// Ordinary capacity of one instance: without what it takes of revocable capacity.
 fn ordinary(facts: &FederationFacts, spec: &JobSpec, room: Resources) -> Resources {
     if spec.revocable {
         room.minus(room.lent_part(facts.lent_kinds()))
@@ -338,8 +341,8 @@ fn ordinary(facts: &FederationFacts, spec: &JobSpec, room: Resources) -> Resourc
     }
 }
 
-/// How many instances of so much room may go until the next one would fit whole inside what is the pool's own: until nothing
-/// useful is beyond it any more.
+/// How many instances of this size may be stopped until the next one would fit whole inside the pool's own:
+/// until nothing useful is beyond it any more.
 fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
     let of = |kind: Kind| match (room.get(kind), useful.get(kind)) {
         (0, _) | (_, 0) => 0,
@@ -348,13 +351,14 @@ fn beyond(surplus: Resources, room: Resources, useful: Resources) -> u64 {
     Kind::ALL.into_iter().map(of).max().unwrap_or(0)
 }
 
-/// How many instances of so much room leave what is lacking, of the kinds that they have.
+/// How many instances of this size release what is lacking, of the kinds that they have.
 fn enough(lacking: Resources, room: Resources) -> u64 {
     beyond(lacking, room, room.min_each(lacking).kinds())
 }
 
-/// What a job has at a cluster that it could lose: each slice, with the ordinary room of one instance. A service whose
-/// `max_unavailable` is all at other clusters loses nothing: its shard would stop none of it, whoever else could have been offered.
+/// What of a job could be preempted at a cluster: each slice, with the ordinary capacity of one instance.
+/// Nothing of a service is, where its `max_unavailable` is all at other clusters: its shard would stop none
+/// of it, whatever else could have been offered.
 fn slices(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Vec<(Victim, Resources)> {
     let view = facts.clusters.get(cluster);
     let job = facts.jobs.get(&id).and_then(|j| Some((j, j.spec.as_deref()?)));
@@ -383,7 +387,8 @@ fn slices(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Vec<(Victi
     view.reports_of(id).filter_map(slice).collect()
 }
 
-/// All that is active of a gang, with the ordinary room of all of it, if it is all at one cluster and nothing of it goes already.
+/// All that is active of a gang, with the ordinary capacity of all of it.
+/// `None` unless it is all at one cluster and nothing of it is being stopped already.
 fn whole(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Option<(Vec<Victim>, Resources)> {
     let others = facts.clusters.iter().filter(|(c, _)| *c != cluster);
     let mut elsewhere = others.flat_map(|(_, view)| view.reports_of(id));

@@ -1,6 +1,7 @@
-//! Preemption as an offer of victims: who has waited in vain for a cluster although what it wants would fit whole inside its pool's
-//! entitlement gets a claim there, with the slices whose instances may be taken for it. A gang gets one for all of it, or none.
-//! Pure: the same facts and decisions give the same claims.
+//! Preemption as an offer of victims. A group that has waited long enough gets a preemption request if what
+//! it wants would fit whole inside its pool's entitlement. The request names the slices that may be stopped
+//! for it. A gang gets one request for all of it, or none.
+//! Pure: the same facts and decisions give the same requests.
 
 use crate::admission::WithheldCapacity;
 use crate::admission::router::Router;
@@ -26,31 +27,31 @@ pub(crate) const LOOKS: usize = 64;
 /// The generation of what is bound nowhere: it has one when it is bound.
 pub(crate) const UNBOUND: Generation = Generation(0);
 
-/// A claim that is to be made.
+/// A preemption request that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// Whose shard is to stop somebody.
+    /// The cluster with the shard that is to stop instances.
     pub(crate) cluster: ClusterId,
-    /// Where the claimant waits.
+    /// The cluster where the requesting group waits.
     pub(crate) waits: ClusterId,
     pub(crate) claim: Claim,
 }
 
-/// What is to be done for those who are starved.
+/// What is to be done for what is starved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remedy {
     pub(crate) claims: Vec<Made>,
-    /// Groups for which nobody may lose anything anywhere: others have their turn.
+    /// Groups without a preemption candidate anywhere: others have their turn.
     pub(crate) in_vain: Vec<(JobId, GroupName)>,
-    /// Who has the clusters where they wait.
+    /// The pools that use the clusters where they wait.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
-    /// Those who are granted and find no host.
+    /// Work that is granted and finds no host.
     pub(crate) homeless: Homeless,
     /// How many more instances may be taken in this minute, where that was looked at.
     pub(crate) budget_left: Option<u64>,
 }
 
-/// What is to be done now. `first` is what pools are entitled to; `name` names claims.
+/// What is to be done now. `first` is what pools are entitled to; `name` makes ids of preemption requests.
 pub(crate) fn remedy(
     known: PreemptionInputs<'_>,
     first: &Entitled,
@@ -106,7 +107,7 @@ pub(crate) fn remedy(
     out
 }
 
-/// What is told to a shard of a claim, beside whose it is.
+/// What a shard gets of a preemption request, beside the group that it is for.
 pub(crate) struct Draft {
     pub(crate) cluster: ClusterId,
     /// For how many units.
@@ -116,13 +117,13 @@ pub(crate) struct Draft {
     pub(crate) quota: Option<Quota>,
 }
 
-/// What became of a wish for a claim.
+/// The outcome of trying to make a preemption request.
 pub(crate) enum Claimed {
-    /// It is to be made: one, or for room in a pool one at each of several clusters.
+    /// It is to be made: one, or for capacity in a pool one at each of several clusters.
     Made(Vec<Made>),
-    /// There is room by now, or a limit is reached: later.
+    /// There is capacity by now, or a limit is reached: later.
     NotNow,
-    /// Nobody may lose anything where it could run.
+    /// There is no preemption candidate where it could run.
     NobodyLoses,
 }
 
@@ -137,13 +138,13 @@ pub(crate) struct Offer<'a> {
     /// Most that may be taken at once.
     pub(crate) burst: u64,
     pub(crate) rules: &'a Preemption,
-    /// Claims at each cluster, those that are made now included.
+    /// Preemption requests at each cluster, those that are made now included.
     pub(crate) requests_at: BTreeMap<ClusterId, RequestCount>,
-    /// What earlier claims of a group hold for instances of it that are not granted yet.
+    /// The capacity that earlier requests of a group hold for instances of it that are not granted yet.
     pub(crate) held: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>>,
 }
 
-/// How many claims a cluster has.
+/// How many preemption requests a cluster has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestCount {
     open: usize,
@@ -160,14 +161,14 @@ fn requests_at(requests: &Claims) -> BTreeMap<ClusterId, RequestCount> {
     out
 }
 
-/// Capacity that is held for instances of a slice.
+/// A capacity hold for instances of a slice.
 pub(crate) struct HeldCapacity {
     cluster: ClusterId,
     generation: Generation,
     count: u64,
 }
 
-/// What is held for groups by claims that were answered.
+/// The capacity that answered requests hold for groups. Gangs are left out.
 fn held_capacity(known: PreemptionInputs<'_>) -> BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> {
     let mut out: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>> = BTreeMap::new();
     let all = withheld(known.facts, known.requests).capacity.into_iter();
@@ -188,7 +189,7 @@ fn held_capacity(known: PreemptionInputs<'_>) -> BTreeMap<(JobId, GroupName), Ve
 }
 
 impl Offer<'_> {
-    /// What of a request nothing is held for yet.
+    /// A request without what capacity is already held for.
     fn without_held(&self, mut request: Request) -> Request {
         let Some(held) = self.held.get(&(request.job, request.group.clone())) else {
             return request;
@@ -212,7 +213,8 @@ impl Offer<'_> {
         request
     }
 
-    /// Where capacity may be made for a request: where something of it is bound, then all clusters that could take the rest.
+    /// Where capacity may be made for a request: where something of it is bound, then at all clusters that
+    /// could take the rest.
     pub(crate) fn places(&self, request: &Request) -> Vec<SliceRequest> {
         let mut out = request.slices.clone();
         if request.unbound > 0 {
@@ -245,7 +247,8 @@ impl Offer<'_> {
         out
     }
 
-    /// A claim for who may have room kept for him already: to himself that is room that he has not got.
+    /// Makes a preemption request for a gang or group that may have a capacity hold already.
+    /// While it looks, the hold counts as free capacity.
     fn claim_beside_hold(
         &mut self,
         turn: &Turn,
@@ -268,7 +271,7 @@ impl Offer<'_> {
         out
     }
 
-    /// A claim for one group, at the first of its clusters where somebody may lose something for it.
+    /// Makes a preemption request for one group, at the first of its clusters with candidates for it.
     fn claim(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
         let mut out = Claimed::NobodyLoses;
         for slice in &self.places(request) {
@@ -337,13 +340,13 @@ impl Offer<'_> {
         view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active)
     }
 
-    /// Whether a cluster has room for one unit.
+    /// Whether a cluster has capacity for one unit.
     pub(crate) fn fits_there(&self, request: &Request, cluster: &ClusterId) -> bool {
         let there = self.rooms.cluster(cluster, Side::Ordinary, request.unit);
         request.unit.shape.fits(there)
     }
 
-    /// Whether one more claim may be made at a cluster now.
+    /// Whether one more preemption request may be made at a cluster now.
     pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
         let count = self.requests_at.get(cluster).copied().unwrap_or_default();
         let may_claim = count.open < self.rules.open && count.unanswered < self.rules.unanswered;
@@ -364,15 +367,18 @@ impl Offer<'_> {
         request.unit.shape.times(more)
     }
 
-    /// Whether a request that needs so many instances is worth it now. Where the budget is less, and far from full, a larger request
-    /// is made later: a few large ones are less work than many small ones.
+    /// Whether a request that needs so many instances is worth it now.
+    /// Where the budget is less, and far from full, a larger request is made later: a few large ones are less
+    /// work than many small ones.
     pub(crate) const fn is_worth_it(&self, count: u64) -> bool {
         count <= self.budget || self.budget >= self.burst.div_ceil(2)
     }
 
-    /// Most instances that may be taken of an offer of which `least` are needed. The budget is kept free of them until the shard
-    /// answers: so it is not all that it could use, but twice what is needed where every host has the right shape. What needs more
-    /// than a burst takes it when the budget is full. Then nothing else is taken until that is made up for.
+    /// Most instances that may be taken of an offer of which `least` are needed.
+    /// The budget is reserved for them until the shard answers. So it is not all that the shard could use,
+    /// but twice what is needed where every host has the right shape, and more after tries in vain.
+    /// What needs more than a burst takes it when the budget is full.
+    /// Then nothing else is taken until that is made up for.
     pub(crate) fn most(&self, request: &Request, least: Option<u64>, offered: &Offered) -> u64 {
         let large = least.filter(|n| *n > self.budget && self.budget == self.burst);
         let left = large.map_or(self.budget, |n| n.saturating_mul(2));
@@ -381,13 +387,14 @@ impl Offer<'_> {
         offered.most.min(left).min(with_choice)
     }
 
-    /// What needs more than there is waits until the budget is full, and what is behind it takes nothing meanwhile.
+    /// What needs more than there is waits until the budget is full.
+    /// What is behind it takes nothing meanwhile.
     pub(crate) const fn save_up(&mut self) -> Claimed {
         self.budget = 0;
         Claimed::NotNow
     }
 
-    /// A claim is to be made.
+    /// Makes a preemption request of a draft.
     pub(crate) fn make(
         &mut self,
         request: &Request,
@@ -420,7 +427,8 @@ impl Offer<'_> {
         pool.map(|p| p.path.clone()).unwrap_or_default()
     }
 
-    /// How many of a group its pool is still entitled to by itself, within the bounds that no preemption changes.
+    /// How many of a group its pool is still entitled to by itself,
+    /// within the bounds that no preemption changes.
     pub(crate) fn own_count(&self, request: &Request) -> u64 {
         let own = self.first.ordinary.amount(request.pool);
         let left = own.minus(self.rooms.taken(request.pool).0);
@@ -432,7 +440,7 @@ impl Offer<'_> {
     }
 }
 
-/// What a claim is about: so many of a group's slice, or all of a gang.
+/// What a preemption request is for: so many of a group's slice, or all of a gang.
 fn parts(request: &Request, slice: &SliceRequest, count: u64) -> Vec<ClaimPart> {
     if request.gang.is_empty() {
         return vec![ClaimPart {

@@ -1,5 +1,6 @@
-//! Who is starved, and since when: he waits in vain for what would fit inside his pool's entitlement. Counted by job, so that it goes on
-//! where he waits next, and stored with the job's progress, so that it goes on under the next leader.
+//! Which jobs are starved, and since when: they wait in vain for what would fit inside their pool's
+//! entitlement. Starvation time is tracked per job, so that it goes on where the job waits next.
+//! It is stored with the job's progress, so that it goes on under the next leader.
 
 use crate::config::Preemption;
 use crate::preemption::PreemptionInputs;
@@ -8,10 +9,10 @@ use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_core_pools::{Line, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most groups of which it is noted since when they are starved; all behind them are as long as their line.
+/// Most groups for which starvation time is tracked; for all behind them their queue's time counts.
 const NOTED: usize = 4 * LOOKS;
-/// How long a job is remembered that is not starved at the moment: where a leader or shard is new, nothing is known of it for
-/// a while.
+/// How long a job is remembered that is not starved at the moment.
+/// Where a leader or shard is new, nothing is known of the job for a while.
 const REMEMBERED: Span = Span::seconds(10);
 
 /// Since when jobs are starved.
@@ -51,7 +52,7 @@ pub(crate) fn note(
 ) -> (Starved, BTreeSet<JobId>) {
     let mut changed = BTreeSet::new();
     let waiting = first(known, NOTED, |line, _| line.starved.is_some());
-    // Who is granted and finds no host is starved as well.
+    // Work that is granted and finds no host is starved as well.
     let homeless = known.requests.homeless.hopeful.iter().map(|(job, _)| *job);
     for job in waiting.into_iter().map(|turn| turn.job).chain(homeless) {
         let new = || {
@@ -71,7 +72,7 @@ pub(crate) fn note(
     (starved, changed)
 }
 
-/// Those that are starved for long enough and for whom nothing is under way, in order of admission.
+/// Those that are starved for long enough and for which nothing is under way, in order of admission.
 pub(crate) fn starved<'a>(known: PreemptionInputs<'a>, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
     let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
     let claims = known.requests;
@@ -84,7 +85,8 @@ pub(crate) fn starved<'a>(known: PreemptionInputs<'a>, rules: &Preemption, now: 
     })
 }
 
-/// The first of all who wait, and of each line, of whom something holds: there may be very many.
+/// The first turns for which `is` is true, in order of admission: `most` in all, `LOOKS` of each class.
+/// There may be very many that wait.
 fn first<'a>(known: PreemptionInputs<'a>, most: usize, is: impl Fn(&Line, &Turn) -> bool) -> Vec<&'a Turn> {
     let pools = known.admission.starved_pools.iter();
     let lines = pools.filter_map(|pool| known.ledger.queue().lines_of(*pool));

@@ -1,5 +1,6 @@
-//! Granted, and on no host: pool and cluster have room in sum, but no host has enough of it. Where the pool is entitled to what it was
-//! granted, room is made on real hosts, and the grant stays until that has been tried; where it is not, the reason says so.
+//! Work that is granted and on no host: pool and cluster have capacity in sum, but no host has enough of it.
+//! Where the pool is entitled to what it was granted, capacity is made on real hosts, and the grant stays
+//! until that has been tried. Where the pool is not, the reason shows that.
 
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, terms_in, unit_of};
@@ -16,29 +17,29 @@ use echelon_core_pools::{Member, Request, SliceRequest, Turn, Unit};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is said where nobody may be stopped, or not enough of them for a whole host's room.
+/// Shown where there is no preemption candidate, or not enough of them for a whole host's capacity.
 const NOBODY: &str = "those who have more than their own leave no host with enough room";
 
-/// Somebody who is granted and finds no host.
+/// A group, or gang, that is granted and finds no host.
 #[derive(Debug, Clone)]
 pub(crate) struct Unplaced {
     /// What of it is granted, as if it asked for that.
     pub(crate) request: Request,
-    /// Since when no host has room.
+    /// Since when no host has capacity.
     pub(crate) since: Timestamp,
 }
 
-/// What is to be known of those who are granted and find no host.
+/// What is known of groups that are granted and find no host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Homeless {
-    /// For these, room is made or may be: their grants stay.
+    /// For these, capacity is made or may be: their grants stay.
     pub hopeful: BTreeSet<(JobId, GroupName)>,
-    /// Why nobody is stopped for others.
+    /// Why nothing is stopped for the others.
     pub words: BTreeMap<(JobId, GroupName), Box<str>>,
 }
 
 impl Homeless {
-    /// Jobs of which something else is said than before.
+    /// Jobs with another text than before.
     pub(crate) fn told_anew(&self, before: &Self) -> BTreeSet<JobId> {
         let all = self.words.keys().chain(before.words.keys());
         let other = all.filter(|key| self.words.get(*key) != before.words.get(*key));
@@ -46,7 +47,7 @@ impl Homeless {
     }
 }
 
-/// Those who are granted and find no host, the first in order of admission.
+/// Groups that are granted and find no host, the first in order of admission.
 pub(crate) fn unplaced(known: PreemptionInputs<'_>) -> Vec<Unplaced> {
     let mut first: BTreeMap<(Turn, usize), Unplaced> = BTreeMap::new();
     for id in known.ledger.unplaced() {
@@ -136,8 +137,8 @@ fn of_job(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> 
     vec![Unplaced { request, since }]
 }
 
-/// How many instances of a slice are granted and not active, and since when no host has room for some of them; `None` while its
-/// shard does not know the grant.
+/// How many instances of a slice are granted and not active, and since when no host has capacity for some of
+/// them. `None` while its shard does not know the grant.
 fn waits(facts: &FederationFacts, id: JobId, job: &JobView, line: &Line) -> Option<(u64, Option<Timestamp>)> {
     let report = facts.report(id, &line.key)?;
     let grant = job
@@ -154,7 +155,9 @@ fn waits(facts: &FederationFacts, id: JobId, job: &JobView, line: &Line) -> Opti
 }
 
 impl Offer<'_> {
-    /// Claims for those who are granted and find no host, in so far as that is their pool's own; and for whom nobody may lose anything.
+    /// Makes preemption requests for groups that are granted and find no host, in so far as the grant is
+    /// within their pool's entitlement. Returns them, the groups without candidates,
+    /// and what is known of all.
     pub(crate) fn claim_for_unplaced(
         &mut self,
         (waiting, now): (Vec<Unplaced>, Timestamp),
@@ -219,7 +222,8 @@ impl Offer<'_> {
         }
     }
 
-    /// Room for units that are granted: not what is lacking in sum, which is nothing, but hosts for all of it.
+    /// Makes a preemption request for units that are granted. In sum nothing is lacking:
+    /// hosts for all of it are.
     fn claim_on_hosts(&mut self, request: &Request, own: u64, name: &mut impl FnMut() -> ClaimId) -> Claimed {
         let Some(slice) = request.slices.first() else {
             return Claimed::NotNow;

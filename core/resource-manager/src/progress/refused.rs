@@ -1,4 +1,4 @@
-//! Why slices get no more: they are barred whatever room there is, or by what the last division has left.
+//! Why slices get no more: they are barred whatever capacity there is, or by what the last division has left.
 
 use crate::admission::LastAdmission;
 use crate::admission::router::{GroupOf, Router};
@@ -22,7 +22,7 @@ pub(crate) struct Refused {
     pub(crate) count: u64,
 }
 
-/// The slices of a group that ask for more and get none of the rooms that a division has left.
+/// The slices of a group that ask for more and get none of the capacity that a division has left.
 pub(crate) fn refused(
     picture: &Picture,
     rooms: &Rooms,
@@ -56,7 +56,8 @@ pub(crate) fn refused(
             match pool_of(&picture.facts, &spec.pool) {
                 PoolRef::Unknown(path) => Some(Reason::new(ReasonCode::PoolNotFound).at(path)),
                 PoolRef::Known(pool) => {
-                    // What no host can ever hold is no demand of its pool: the entitlement of the pool is no reason.
+                    // What no host can ever fit is no demand of its pool,
+                    // so the pool's entitlement is not the reason.
                     if let Some(never) = host_limits::refusal(
                         &picture.facts,
                         &picture.demand.ledger,
@@ -72,7 +73,7 @@ pub(crate) fn refused(
                 }
             }
         };
-        // For so many of them room is being made.
+        // For so many of them capacity is being made.
         let promised = picture.preemption.open(job.decided.job, &line.key).min(count);
         let claim = || Some(Reason::new(ReasonCode::PoolClaim).at(line.key.cluster.as_str()));
         let told = [
@@ -90,7 +91,8 @@ pub(crate) fn refused(
     refused.collect()
 }
 
-/// A gang for which room is kept says by when, one in whose pool nothing is certain to end says that.
+/// The reason of a gang. One with a backfill reservation shows its date.
+/// One in a pool where nothing is certain to end shows that.
 fn of_gang(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
     let short = |reason: Reason| match &refusal.shortfall {
         Some(short) => reason.short(**short),
@@ -107,7 +109,7 @@ fn of_gang(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
     }
 }
 
-/// Why a slice gets no more whatever room there is.
+/// Why a slice gets no more whatever capacity there is.
 fn barred(facts: &FederationFacts, key: &SliceKey) -> Option<Reason> {
     let cluster = facts.clusters.get(&key.cluster)?;
     if !cluster.takes_grants() {
@@ -125,14 +127,15 @@ fn barred(facts: &FederationFacts, key: &SliceKey) -> Option<Reason> {
 pub(crate) struct Unbound<'a> {
     pub(crate) of: GroupOf<'a>,
     pub(crate) job: &'a JobView,
-    /// The lines of the whole job.
+    /// The slices of the whole job.
     pub(crate) lines: &'a [Line],
-    /// How many instances of the group are about to begin and are not among the lines.
+    /// How many instances of the group are about to begin and are not among these slices.
     pub(crate) begins: u64,
 }
 
-/// Why instances that are bound nowhere stay so. Where that is for want of capacity, it is what one of their clusters says: the
-/// first with capacity, else the first that the job prefers.
+/// Why instances that are bound nowhere stay so.
+/// Where that is for want of capacity, it is the reason of one of their clusters: the first with capacity,
+/// else the first that the job prefers.
 pub(crate) fn unbound_reason(
     router: &Router<'_>,
     last: &LastAdmission,

@@ -1,5 +1,6 @@
-//! Why instances wait: every wanted instance that is neither active nor ended is counted under exactly one reason, with the time
-//! since when it holds; beside them, the active ones whose replacement waits for an operator, or finds no host.
+//! Why instances wait. Every wanted instance that is neither active nor ended is counted under exactly one
+//! reason, with the time since when it applies. Beside them there are active ones with a replacement that
+//! waits for an operator or finds no host.
 
 use crate::admission::router::GroupOf;
 use crate::assignment::indexes::missing;
@@ -18,7 +19,7 @@ use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most reasons of a job that are told one by one.
+/// Most reasons of a job that are listed one by one.
 const MOST: usize = 64;
 
 /// The reasons of a job's waiting instances. Reasons that were there before keep their time.
@@ -50,8 +51,8 @@ pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> V
     largest(out)
 }
 
-/// The reasons with the most instances in their order, and of each group the others in sum: a job with many groups on many clusters
-/// has more reasons than its row has place for.
+/// The reasons with the most instances in their order, and of each group the others in sum.
+/// A job with many groups on many clusters has more reasons than fit into its row.
 fn largest(all: Vec<Waiting>) -> Vec<Waiting> {
     if all.len() <= MOST {
         return all;
@@ -125,7 +126,7 @@ fn of_group(
         );
         out.add(None, reason, unbound, now);
     }
-    // Numbers on their way from one place to another are nowhere at the moment.
+    // Indexes on their way from one place to another are nowhere at the moment.
     out.add(None, Reason::new(ReasonCode::Moved), out.left, now);
     out.out
 }
@@ -159,7 +160,7 @@ fn of_slice(
         let reason = homeless(picture, id, key, reason);
         let n = (*told).min(at_shard);
         at_shard -= n;
-        // The others that find no host have run before, and hold their grant.
+        // The others that find no host have run before, and still have their grant.
         let again = (told - n).min(retries);
         if again > 0 && reason.code.layer() == Layer::Placement {
             retries -= again;
@@ -178,7 +179,7 @@ fn of_slice(
         .is_some_and(|c| c.takes_grants());
     let code = match (heard, job.grants.get(key)) {
         (false, _) => ReasonCode::ClusterSilent,
-        // The shard has the grant and says nothing more: it is looking for hosts.
+        // The shard has the grant and reports nothing more: it is looking for hosts.
         (true, Some(line)) if report.is_some_and(|r| r.grant_number >= line.number()) && !line.is_new() => {
             ReasonCode::AwaitingOffer
         }
@@ -187,7 +188,7 @@ fn of_slice(
     out.add(cluster, Reason::new(code).at(key.cluster.as_str()), at_shard, now);
 }
 
-/// Why a shard finds no host, with why nobody is stopped for it where that is so.
+/// Why a shard finds no host, with why nothing is stopped for it where that is so.
 fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Reason {
     let words = &picture.preemption.homeless.words;
     let words = words.get(&(id, key.group.clone()));
@@ -219,8 +220,8 @@ fn held(holders: Option<&str>, reason: Reason) -> Reason {
     }
 }
 
-/// What a shard says of instances that may start; what it says of missing grants is better known here, and a retry waits as
-/// an active instance.
+/// What a shard reports of instances that may start. What it reports of missing grants is better known here,
+/// and a retry waits as an active instance.
 fn shard_reasons(report: &SliceReport) -> impl Iterator<Item = &(Reason, u64, Timestamp)> {
     let told = |r: &Reason| {
         let other = matches!(
@@ -242,7 +243,8 @@ struct Tally<'a> {
 }
 
 impl Tally<'_> {
-    /// Active instances that are not replaced at the moment: they wait, too, beside those that are counted out.
+    /// Active instances that are not replaced at the moment:
+    /// they wait, too, beside those that are counted out.
     fn withheld(&mut self, cluster: &ClusterId, reason: Reason, count: u64, since: Timestamp) {
         self.tell(Some(cluster), reason, count, since);
     }

@@ -1,5 +1,6 @@
-//! How the pools stand: what each wants, has and is entitled to, with the proof, of ordinary room and of what hosts lend. The same
-//! division as the cycle's, on the same picture, under the stored tree or under one that somebody thinks of storing.
+//! How the pools stand: what each wants, has and is entitled to, with the proof, of ordinary and of revocable
+//! capacity. It is the same division as the cycle's, on the same state,
+//! under the stored tree or under a proposed one.
 
 use crate::answers::{PoolFigures, SideFigures};
 use crate::demand::capacity::{capacity, closed, lent};
@@ -19,7 +20,8 @@ struct Which {
     sums: fn(&BothSums) -> &Sums,
 }
 
-/// How the pools stand, or would stand under `tree` with the demand and capacity of now. `O(pools log pools)`.
+/// How the pools stand, or would stand under `tree` with the demand and capacity of now.
+/// `O(pools log pools)`.
 #[must_use]
 pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
     let is_stored = tree.is_none();

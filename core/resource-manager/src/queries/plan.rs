@@ -1,5 +1,5 @@
-//! What would become of a job if it were submitted now: the same functions as the cycle, on the same picture, committing
-//! nothing.
+//! What would become of a job if it were submitted now: the same functions as the cycle, on the same state,
+//! committing nothing.
 
 use crate::admission::capacity::rooms;
 use crate::admission::rounds::{AdmissionRounds, admissions};
@@ -25,7 +25,7 @@ use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What would become of a job on the present picture.
+/// What would become of a job in the present state.
 #[must_use]
 pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     // Of a template: what would become of one of its jobs.

@@ -1,5 +1,6 @@
-//! Assignments of jobs that have ended. New leaders read all assignments, so that of an ended job goes to a table of its own, from
-//! which it is read by job alone: as soon as every cluster that ever held a part of it has said that its part is in the archive.
+//! Assignments of jobs that have ended. New leaders read all assignments, so that of an ended job goes to a
+//! table of its own, from which it is read by job alone. It goes there as soon as every cluster that ever had
+//! a part of it has reported that its part is in the archive.
 //!
 //! | step | what is stored | ends when |
 //! | --- | --- | --- |
@@ -7,8 +8,9 @@
 //! | ready, copying | the same | the copy is durable |
 //! | copied | both | the partition is written without it |
 //!
-//! A leader that takes over finds the assignment in its partition until the last step, and begins again. Who wants the job deleted
-//! ends all of it: its assignment comes back to memory, and its copy goes with the row that says that it is deleted.
+//! A leader that takes over finds the assignment in its partition until the last step, and begins again.
+//! A request to delete the job ends all of it: its assignment comes back to memory, and its copy goes with
+//! the row that marks it as deleted.
 
 use crate::effect::{Alarm, Effect};
 use crate::manager::ResourceManager;
@@ -34,7 +36,7 @@ const ASKED: usize = 1_000;
 #[derive(Debug)]
 struct Entry {
     assignment: Arc<Assignment>,
-    /// Holders that have not said that they have archived their part.
+    /// Holders that have not reported that they have archived their part.
     awaited: BTreeSet<ClusterId>,
 }
 
@@ -44,9 +46,9 @@ pub(crate) struct Filing {
     entries: BTreeMap<JobId, Entry>,
     /// Jobs that every holder has archived.
     ready: BTreeSet<JobId>,
-    /// Jobs whose assignments the present commit copies.
+    /// Jobs with an assignment that the present commit copies.
     copying: Vec<JobId>,
-    /// Jobs whose copy is durable.
+    /// Jobs with a durable copy.
     copied: BTreeSet<JobId>,
     turn: Turns,
 }
@@ -116,7 +118,7 @@ impl Filing {
         writes
     }
 
-    /// Jobs whose assignments are to be removed from each partition.
+    /// Jobs with an assignment that is to be removed, by partition.
     pub(crate) fn leaving(&self) -> BTreeMap<u16, Vec<JobId>> {
         let mut out: BTreeMap<u16, Vec<JobId>> = BTreeMap::new();
         for job in &self.copied {
@@ -130,7 +132,7 @@ impl Filing {
 }
 
 impl ResourceManager {
-    /// A shard says that it has archived its part of these.
+    /// A shard reports that it has archived its part of these.
     pub(crate) fn note_archived(&mut self, cluster: &ClusterId, jobs: &[JobId]) {
         for job in jobs {
             self.filing.archived(cluster, *job);
@@ -138,7 +140,7 @@ impl ResourceManager {
         self.due |= !self.filing.ready.is_empty();
     }
 
-    /// Asks again the shards that have not said so.
+    /// Asks again the shards that have not reported so.
     pub(crate) fn ask_to_archive(&mut self, out: &mut Vec<Effect>) {
         let is_awaited = |(job, entry): (&JobId, &Entry)| (!entry.awaited.is_empty()).then_some(*job);
         let waiting: BTreeSet<JobId> = self.filing.entries.iter().filter_map(is_awaited).collect();

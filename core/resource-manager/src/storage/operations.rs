@@ -1,4 +1,5 @@
-//! Operations on storage that are under way: what each is for, when a failed or unanswered one is repeated unchanged.
+//! Operations on storage that are under way: what each is for,
+//! when a failed or unanswered one is repeated unchanged.
 
 use crate::config::Config;
 use crate::effect::Effect;
@@ -19,7 +20,7 @@ pub enum Purpose {
     TakeEpoch,
     /// Reads the own epoch again.
     ConfirmEpoch,
-    /// Reads the own epoch because a shard says that it obeys a newer one.
+    /// Reads the own epoch because a shard reports that it obeys a newer one.
     CheckEpoch(ClusterId, Epoch),
     /// Reads when the storage of a shard's role was resumed.
     ShardResumed(ClusterId),
@@ -117,7 +118,7 @@ impl Ops {
         }
     }
 
-    /// Forgets all that is under way: its results will find nobody.
+    /// Forgets all that is under way: its results will be ignored.
     pub fn clear(&mut self) {
         self.pending.clear();
     }
@@ -162,8 +163,9 @@ impl Ops {
         id
     }
 
-    /// Takes a result in: what it was for, and the operation. `None` when nobody waits for it, or when it failed and will be
-    /// repeated. What is refused is not repeated.
+    /// Takes a result in. Returns what it was for, and the operation.
+    /// `None` when nothing waits for it, or when it failed and will be repeated.
+    /// What is refused is not repeated.
     pub fn finish(&mut self, id: OpId, result: &OpResult, now: Timestamp) -> Option<(Purpose, Op)> {
         let again = matches!(
             result,

@@ -1,5 +1,5 @@
-//! What is read from storage, at recovery and again and again: heads after hints and bucket by bucket, specs, pools, clusters,
-//! heartbeats. Absence in a read never takes a job away (law 1).
+//! What is read from storage, at recovery and again and again: heads after hints and bucket by bucket, specs,
+//! pools, clusters, heartbeats. Absence in a read never takes a job away (law 1).
 
 use crate::effect::{Alarm, Effect};
 use crate::facts::job::Release;
@@ -24,7 +24,7 @@ impl ResourceManager {
         }
     }
 
-    /// Reads the heads of which a shard knows newer ones: whoever told the shard of a change was not heard here.
+    /// Reads the heads of which a shard knows newer ones: the hint about the change did not come here.
     pub(crate) fn catch_up(
         &mut self,
         cluster: &ClusterId,
@@ -190,7 +190,7 @@ impl ResourceManager {
         }
     }
 
-    /// A head, from wherever it was read. Only a newer one says anything.
+    /// A head, from wherever it was read. Only a newer one counts.
     pub(crate) fn head_read(&mut self, head: Head, now: Timestamp, out: &mut Vec<Effect>) {
         let id = head.job;
         if self.aside.contains(&id) {
@@ -212,7 +212,7 @@ impl ResourceManager {
             job.first_seen.get_or_insert(now);
         }
         if !known || head.version > job.newest_version() {
-            // Until its spec is there, a new wish to run waits; a wish to stop needs none.
+            // Until its spec is there, a new request to run waits; a request to stop needs none.
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
                 job.head = Some(KnownHead::of(&head));
                 job.next_head = None;
@@ -236,7 +236,8 @@ impl ResourceManager {
         }
     }
 
-    /// Plans to read the spec version that a job's newest head names, unless it is there, not needed or being read.
+    /// Plans to read the spec version that a job's newest head names, unless it is there,
+    /// not needed or being read.
     pub(crate) fn want_spec(&mut self, id: JobId) {
         let Some(job) = self.picture.facts.jobs.get(&id) else {
             return;
@@ -276,7 +277,8 @@ impl ResourceManager {
         self.due = true;
     }
 
-    /// What storage says for sure about a head: it confirms an end, brings a newer wish, or tells that the head is gone.
+    /// What storage confirms about a head: it confirms an end, brings a newer request,
+    /// or shows that the head is gone.
     fn head_settled(&mut self, id: JobId, head: Option<Head>, now: Timestamp, out: &mut Vec<Effect>) {
         if let Some(head) = head {
             let version = head.version;
@@ -344,7 +346,8 @@ impl ResourceManager {
                 .entry(row.cluster.clone())
                 .or_default();
             let same = view.heartbeat.as_ref().is_some_and(|(before, _)| *before == row);
-            // The first one says only that it was written some time: it must change before it counts as life.
+            // The first one proves only that it was written some time:
+            // it must change before it counts as life.
             let seen = if view.heartbeat.is_some() {
                 now
             } else {

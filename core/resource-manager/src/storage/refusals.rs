@@ -1,6 +1,7 @@
-//! Rows that storage refuses for good. Another leader would be refused the same, so none costs the leadership: the job of the row is
-//! set aside with an alarm, and the others go on. Of a job that is set aside the last assignment that was stored holds. It can be
-//! stopped and deleted, and is assigned again when its head has changed.
+//! Rows that storage refuses for good. Another leader would be refused the same, so none costs the
+//! leadership: the job of the row is set aside with an alarm, and the others go on.
+//! Of a job that is set aside the last stored assignment stays in force. The job can be stopped and deleted,
+//! and is assigned again when its head has changed.
 
 use crate::effect::{Alarm, Effect};
 use crate::facts::job::RefusedAssignment;

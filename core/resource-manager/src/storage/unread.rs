@@ -1,8 +1,9 @@
-//! Rows that are in storage and cannot be understood. A job of which one is the head, the assignment, the progress or the spec is
-//! set aside: nothing of it is assigned, granted, moved or written, and what runs of it is kept. What its shards say that is active of
-//! it counts in its pool and at its clusters, as far as its spec can be read: the one that its head names, and without a head the
-//! newest one that a shard tells of, in the pool that this names. Of a spec that cannot be read nobody knows what room it asks for: such a
-//! job counts nowhere, which is said.
+//! Rows that are in storage and cannot be understood. A job of which one is the head, the assignment, the
+//! progress or the spec is set aside: nothing of it is assigned, granted, moved or written, and what runs of
+//! it stays. What its shards report as active of it counts in its pool and at its clusters, as far as its
+//! spec can be read. That is the spec that its head names, and without a head the newest one that a shard
+//! reports, in the pool that this names. Where the spec cannot be read, the capacity that it asks for is not
+//! known: such a job counts nowhere, and an alarm names it.
 
 use crate::effect::{Alarm, Effect};
 use crate::facts::job::AsideJob;
@@ -17,12 +18,12 @@ use echelon_core_model::store::{
 };
 use echelon_core_model::{JobId, Timestamp};
 
-/// Rows that are remembered as told. Of more than these some are told again with each read.
+/// Rows with an alarm that are remembered, so that it is raised once. Rows beyond these raise none.
 const TOLD_ROWS: usize = 4096;
 
 impl ResourceManager {
-    /// Tells of rows that cannot be understood and sets their jobs aside. A read that cannot do without them has failed, and is
-    /// made again.
+    /// Raises alarms for rows that cannot be understood and sets their jobs aside.
+    /// A read that cannot do without them has failed, and is made again.
     pub(crate) fn tell_unread(&mut self, id: OpId, result: OpResult, out: &mut Vec<Effect>) -> OpResult {
         let rows: Vec<UnreadRow> = match &result {
             OpResult::Partial(_, rows) => rows.clone(),
@@ -64,7 +65,7 @@ impl ResourceManager {
         self.returning.remove(&id);
         self.filing.forget(id);
         let job = self.picture.facts.jobs.open(id);
-        // Without a head nothing is decided of a job. What its shards tell of it is kept.
+        // Without a head nothing is decided of a job. What its shards report of it stays.
         job.next_head = None;
         job.aside = Some(Box::new(AsideJob {
             head: job.head.take(),
