@@ -40,7 +40,7 @@ pub enum Broken {
         reservation: Resources,
     },
     /// Revocable work has more revocable capacity after a raise of such work than its pool may have.
-    #[error("pool {pool} has {allocated} of lent room, above its limit of {limit} for it")]
+    #[error("pool {pool} has {allocated} of revocable capacity, above its limit of {limit}")]
     PoolRevocableLimit {
         /// The pool.
         pool: String,
@@ -106,16 +106,16 @@ pub enum Broken {
         most: u64,
     },
     /// The ledger's sums are not those of all jobs.
-    #[error("the sums that are kept over cycles are not those of all jobs")]
+    #[error("the sums of the ledger differ from the sums over all jobs")]
     Sums,
     /// The ledger's entry of a job does not follow from the facts about the job.
-    #[error("job {job}: what is kept of its sums does not follow from what is known of it")]
+    #[error("job {job}: its entry in the ledger does not follow from the facts")]
     Entry {
         /// The job.
         job: JobId,
     },
     /// One of the ledger's sums is not that of its jobs.
-    #[error("a sum that is kept of {of} is not that of its jobs")]
+    #[error("the ledger's sum of {of} differs from the sum over its jobs")]
     Sum {
         /// Of what.
         of: String,

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shown where there is no preemption candidate, or not enough of them for a whole host's capacity.
-const NOBODY: &str = "those who have more than their own leave no host with enough room";
+const NOBODY: &str = "pools that exceed their entitlement leave no host with enough capacity";
 
 /// A group, or gang, that is granted and finds no host.
 #[derive(Debug, Clone)]
@@ -216,9 +216,9 @@ impl Offer<'_> {
         match has.first_lack(own) {
             Some(kind) => {
                 let (has, own) = (kind.show(has.get(kind)), kind.show(own.get(kind)));
-                format!("nobody is stopped for it: {path} has {has} {kind} and is entitled to {own}")
+                format!("no instance is preempted for it: {path} has {has} {kind} and is entitled to {own}")
             }
-            None => format!("nobody is stopped for it: {path} has all that it is entitled to"),
+            None => format!("no instance is preempted for it: {path} has all that it is entitled to"),
         }
     }
 

@@ -109,7 +109,7 @@ fn a_wrong_sum_is_counted_in_each_round_and_when_it_leaves_its_range() {
     let Some(Effect::Alarm(alarm)) = told.first() else {
         panic!("{told:?}")
     };
-    let said = "1 sums over jobs are wrong, the first one: a sum that is kept of pool /default is not that of its jobs: ";
+    let said = "1 sums over jobs are wrong, the first one: the ledger's sum of pool /default differs from the sum over its jobs";
     assert!(alarm.to_string().starts_with(said), "{alarm}");
     // Its jobs want more than it says.
     for job in jobs {

@@ -59,7 +59,7 @@ fn who_is_granted_and_finds_no_host_is_told_that_nobody_could_make_room() {
     // Both have what they want: nobody has too much.
     assert_eq!((case.total_active(x), case.total_active(y)), (8, 0));
     assert!(
-        told(&case, y).ends_with("those who have more than their own leave no host with enough room)"),
+        told(&case, y).ends_with("pools that exceed their entitlement leave no host with enough capacity)"),
         "{}",
         told(&case, y)
     );
@@ -83,7 +83,7 @@ fn a_pool_that_has_more_than_its_own_gets_no_host_made_and_the_reason_says_so() 
     case.run_for(Span::seconds(5));
     let reason = told(&case, more);
     assert!(
-        reason.contains("nobody is stopped for it: /y has 18 cpus and is entitled to 10"),
+        reason.contains("no instance is preempted for it: /y has 18 cpus and is entitled to 10"),
         "{reason}"
     );
 }
