@@ -7,13 +7,13 @@
 use crate::fair::Users;
 use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
-use crate::hold::{Holds, InForce};
+use crate::hold::{HoldScope, Holds, InForce};
 use crate::queue::{Likeness, Line, Queue, Turn};
 use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A part of a group that waits at one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +66,17 @@ pub struct Request {
     pub avoid: Vec<ClusterId>,
     /// Of a gang, what one unit is made of.
     pub gang: Vec<Member>,
+}
+
+/// The capacity holds of an admission.
+#[derive(Debug, Clone, Copy)]
+pub struct ScopedHolds<'a> {
+    /// All of them.
+    pub holds: &'a Holds,
+    /// From what they keep capacity.
+    pub scope: HoldScope,
+    /// Jobs of which something was admitted before, in an earlier round: their holds are over.
+    pub begun: &'a BTreeSet<JobId>,
 }
 
 /// Chooses clusters for units that are bound nowhere. It knows no quota.
@@ -197,12 +208,13 @@ impl Admission {
 
 /// Admits what fits of one side, and takes its capacity out of `rooms`. Looks at the first of each queue of requests that are
 /// alike, and at those behind it as long as something is admitted. `ask` gives the request of a turn. In a pool that is fair to
-/// its users the same group may get something more than once.
+/// its users the same group may get something more than once. Holds keep capacity from what `scope` says, and with
+/// `HoldScope::All` not for jobs of which something `has_begun`.
 pub fn admit(
     queue: &Queue,
     side: Side,
     rooms: &mut Rooms,
-    holds: &Holds,
+    holds: ScopedHolds<'_>,
     ask: impl Fn(&Turn) -> Option<Request>,
     route: &impl Route,
 ) -> Vec<Admission> {
@@ -237,11 +249,15 @@ pub fn admit(
     let first = fair.iter().enumerate();
     heads.extend(first.filter_map(|(i, users)| Some(Reverse((users.head()?, n_lines + i)))));
     let mut out: Vec<Admission> = Vec::new();
-    let mut kept = InForce::new(holds);
+    let ScopedHolds { holds, scope, begun } = holds;
+    let had_begun = |of: &Turn| begun.contains(&of.job);
+    let mut kept = InForce::new(holds, scope, rooms, had_begun);
     while let Some(Reverse((turn, i))) = heads.pop() {
-        kept.reach(turn, rooms, |of| out.iter().any(|a| a.job == of.job));
+        kept.reach(turn, rooms, |of| had_begun(of) || out.iter().any(|a| a.job == of.job));
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
-            out.extend(users.step(rooms, &ask, route).unwrap_or_default());
+            let got = users.step(rooms, &ask, route).unwrap_or_default();
+            kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());
+            out.extend(got);
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
@@ -249,11 +265,17 @@ pub fn admit(
             continue;
         };
         if rooms.lacking(&rooms.left(*pool, side), like).is_some() {
+            kept.leave(turn, rooms, had_begun(turn));
             continue;
         }
-        if let Some(request) = ask(turn) {
-            let admission = admit_one(&request, u64::MAX, 1, rooms, route);
-            if admission.total() == 0 && request.speaks_for_all() {
+        let request = ask(turn);
+        let admission = request
+            .as_ref()
+            .map(|request| admit_one(request, u64::MAX, 1, rooms, route));
+        let total = admission.as_ref().map_or(0, Admission::total);
+        kept.leave(turn, rooms, had_begun(turn) || total > 0);
+        if let Some((request, admission)) = request.zip(admission) {
+            if total == 0 && request.speaks_for_all() {
                 continue;
             }
             out.extend(request.groups_of(admission));

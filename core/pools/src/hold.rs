@@ -1,5 +1,6 @@
-//! Dated claims of gangs: room that is kept together as what is there ends, so that small work cannot starve a gang for ever. Work
-//! that is certain to end before the date may use it meanwhile (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995).
+//! Capacity holds: capacity that is kept for a waiting unit as other work ends, so that small work cannot
+//! starve a large unit for ever. Work that is certain to end before the date of a hold may use it meanwhile
+//! (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995). A hold without a date lets nothing past.
 
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Likeness, Turn};
@@ -8,12 +9,12 @@ use crate::terms::HostPoolIdx;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Span, Timestamp};
 
-/// Room that is kept for a gang.
+/// Capacity that is kept for a unit: one instance, or all of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Its place: who comes before it is not kept from anything.
+    /// Its place in the order of admission. What comes before it may use the capacity.
     pub turn: Turn,
-    /// Where it waits.
+    /// Where the capacity is.
     pub cluster: ClusterId,
     /// Of what the cluster has now, the part that it will need.
     pub in_cluster: Resources,
@@ -21,8 +22,8 @@ pub struct Hold {
     pub host_pool: Option<HostPoolIdx>,
     /// The same of its pool and those above.
     pub in_pools: Vec<(PoolIdx, Resources)>,
-    /// When all of its room is there, at the latest.
-    pub until: Timestamp,
+    /// When all of the capacity is there, at the latest. `None`: that is not certain.
+    pub until: Option<Timestamp>,
 }
 
 /// The holds of a moment, in order of turn.
@@ -35,30 +36,61 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Whether those who are alike are certain to end before a hold needs its room.
+    /// Whether work of a class is certain to end before a hold needs its capacity.
     fn is_past(&self, lasts: Span, hold: &Hold) -> bool {
-        self.now.plus(lasts) <= hold.until
+        hold.until.is_some_and(|until| self.now.plus(lasts) <= until)
     }
+}
+
+/// From what holds keep capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldScope {
+    /// From what comes after them in the order of admission.
+    Later,
+    /// From everything else: what is given out is nobody's entitlement.
+    All,
 }
 
 /// Holds that are in force in an admission.
 pub(crate) struct InForce<'a> {
     holds: &'a Holds,
+    scope: HoldScope,
     next: usize,
     kept: Vec<(&'a Hold, Kept)>,
 }
 
 impl<'a> InForce<'a> {
-    pub(crate) const fn new(holds: &'a Holds) -> Self {
-        Self {
+    /// With the scope `All` every hold is in force from the beginning, but for units of which something
+    /// `has_begun`.
+    pub(crate) fn new(
+        holds: &'a Holds,
+        scope: HoldScope,
+        rooms: &mut Rooms,
+        has_begun: impl Fn(&Turn) -> bool,
+    ) -> Self {
+        let mut out = Self {
             holds,
+            scope,
             next: 0,
             kept: Vec::new(),
+        };
+        if scope == HoldScope::All {
+            let all = holds.all.iter().filter(|hold| !has_begun(&hold.turn));
+            out.kept = all.map(|hold| (hold, rooms.keep(hold))).collect();
         }
+        out
     }
 
-    /// Somebody's turn has come: whose turns were before it, and who still wait, have their room kept.
+    /// A turn has come. Its own hold, if it has one, is given back. Holds of units before it that still wait
+    /// are in force from now on.
     pub(crate) fn reach(&mut self, turn: &Turn, rooms: &mut Rooms, has_begun: impl Fn(&Turn) -> bool) {
+        if self.scope == HoldScope::All {
+            if let Some(at) = self.kept.iter().position(|(hold, _)| hold.turn == *turn) {
+                let (_, kept) = self.kept.remove(at);
+                rooms.give_back(kept);
+            }
+            return;
+        }
         while let Some(hold) = self.holds.all.get(self.next).filter(|h| h.turn < *turn) {
             self.next += 1;
             if !has_begun(&hold.turn) {
@@ -67,7 +99,17 @@ impl<'a> InForce<'a> {
         }
     }
 
-    /// Lets those who are alike use what is kept beyond their end, for as long as `admit` takes.
+    /// A turn is over. Where it got nothing its hold is in force again.
+    pub(crate) fn leave(&mut self, turn: &Turn, rooms: &mut Rooms, has_begun: bool) {
+        if self.scope == HoldScope::Later || has_begun {
+            return;
+        }
+        if let Some(hold) = self.holds.all.iter().find(|hold| hold.turn == *turn) {
+            self.kept.push((hold, rooms.keep(hold)));
+        }
+    }
+
+    /// Lets work of a class use what is kept for later than its end, while `admit` runs.
     pub(crate) fn lend(&mut self, like: &Likeness, rooms: &mut Rooms, admit: impl FnOnce(&mut Rooms)) {
         let Some(lasts) = like.lasts else { return };
         let past = |(hold, _): &(&Hold, Kept)| self.holds.is_past(lasts, hold);
@@ -95,7 +137,7 @@ impl<'a> InForce<'a> {
         self.kept.is_empty()
     }
 
-    /// Nothing is kept any more.
+    /// Gives everything back.
     pub(crate) fn end(self, rooms: &mut Rooms) {
         for (_, kept) in self.kept {
             rooms.give_back(kept);
@@ -103,7 +145,8 @@ impl<'a> InForce<'a> {
     }
 }
 
-/// Keeps the room of all gangs that still wait, for whoever asks why he gets nothing; tells what is kept for whom.
+/// Keeps the capacity of all units that still wait. Why other work gets nothing follows from what is left.
+/// Returns what is kept for which hold.
 pub fn keep_all(holds: &Holds, rooms: &mut Rooms, has_begun: impl Fn(&Turn) -> bool) -> Vec<(Hold, Kept)> {
     let waiting = holds.all.iter().filter(|h| !has_begun(&h.turn));
     waiting.map(|hold| (hold.clone(), rooms.keep(hold))).collect()

@@ -23,13 +23,15 @@ pub mod rooms;
 pub mod terms;
 pub mod tree;
 
-pub use admit::{Admission, Member, Refusal, Request, Route, SliceRequest, admit, admit_held, refusals};
+pub use admit::{
+    Admission, Member, Refusal, Request, Route, ScopedHolds, SliceRequest, admit, admit_held, refusals,
+};
 pub use again::{SecondRound, Usable, give_out_again};
 pub use entitle::{Entitlements, entitle};
 pub use first_round::FirstRound;
 pub use grant::GrantLine;
 pub use hierarchy::Hierarchy;
-pub use hold::{Hold, Holds, keep_all};
+pub use hold::{Hold, HoldScope, Holds, keep_all};
 pub use queue::{Likeness, Line, Lines, Queue, Turn};
 pub use rooms::{ClusterIdx, ClusterRoom, Kept, Left, Rooms, Side};
 pub use terms::{Held, HostPoolIdx, Terms, Unit};

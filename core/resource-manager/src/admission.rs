@@ -4,8 +4,8 @@
 pub(crate) mod binding;
 pub(crate) mod candidates;
 pub(crate) mod capacity;
-pub(crate) mod gang_holds;
 pub(crate) mod grants;
+pub(crate) mod holds;
 pub(crate) mod rounds;
 pub(crate) mod router;
 pub(crate) mod second_round;
@@ -13,7 +13,8 @@ pub(crate) mod starvation;
 
 use crate::admission::candidates::Candidates;
 use crate::admission::capacity::rooms;
-use crate::admission::gang_holds::holds;
+pub use crate::admission::grants::GrantTarget;
+use crate::admission::holds::{HoldInputs, UndatedHolds, holds};
 use crate::admission::rounds::{AdmissionRounds, admissions};
 use crate::admission::router::Router;
 use crate::admission::second_round::Again;
@@ -38,16 +39,20 @@ pub struct LastAdmission {
     pub(crate) candidates: Arc<Candidates>,
     /// When starvation was last noted for some pools.
     noted: Timestamp,
-    /// When capacity holds for gangs were last computed.
+    /// When capacity holds were last computed.
     held: Timestamp,
     /// What the second round used and gave; `None` when there was none.
     pub(crate) second_round: Option<Again>,
-    /// Capacity holds for gangs.
+    /// Capacity holds for units that wait.
     pub(crate) holds: Holds,
     /// What of `rooms` they take.
     pub(crate) kept: Vec<(Hold, Kept)>,
-    /// Gangs for which no capacity is certain to become free.
+    /// Since when units have had holds without a date.
+    undated: UndatedHolds,
+    /// Gangs for which no capacity is certain to become free, and none is kept.
     pub(crate) blocked: BTreeSet<JobId>,
+    /// Slices of which nothing that ends is replaced.
+    pub(crate) run_down: BTreeSet<(JobId, SliceKey)>,
     /// Pools in which something was starved when starvation was last noted.
     pub(crate) starved_pools: BTreeSet<PoolIdx>,
 }
@@ -75,6 +80,8 @@ pub(crate) struct RequestedCapacity {
 pub(crate) struct AdmissionMoment {
     pub(crate) now: Timestamp,
     pub(crate) patience: Span,
+    /// How long a capacity hold without a date lasts.
+    pub(crate) undated_for: Span,
 }
 
 /// Indexes of a group that were bound without a grant.
@@ -99,8 +106,8 @@ pub struct GrantChange {
     pub slice: SliceKey,
     /// The grant's number.
     pub number: u64,
-    /// How many instances may be active.
-    pub active: u64,
+    /// What it became.
+    pub target: GrantTarget,
 }
 
 /// What this cycle's admission decided.
@@ -126,6 +133,8 @@ pub struct AdmissionReport {
     pub second_round: bool,
     /// Whether starvation and capacity holds were computed, which happens once a second.
     pub is_full: bool,
+    /// Jobs of which something began or ceased to run down.
+    pub run_down_changed: BTreeSet<JobId>,
 }
 
 /// Decides what may begin.
@@ -137,7 +146,11 @@ pub(crate) fn admit(
     last: &mut LastAdmission,
     at: AdmissionMoment,
 ) -> AdmissionReport {
-    let AdmissionMoment { now, patience } = at;
+    let AdmissionMoment {
+        now,
+        patience,
+        undated_for,
+    } = at;
     let mut rooms = rooms(facts, &demand.ledger, first);
     rooms.close(demand.closed_clusters(now));
     last.holds.now = now;
@@ -155,16 +168,28 @@ pub(crate) fn admit(
     let (admitted, second_round) = admissions(rounds, &mut rooms, (asked, &router), hopeful);
     last.second_round = second_round;
     let noted = (last.noted, now);
-    let queue = demand.ledger.queue_mut();
-    note(queue, &rooms, first, noted, &mut last.starved_pools);
+    let starved_pools = &mut last.starved_pools;
+    note(&mut demand.ledger, &rooms, first, noted, starved_pools);
     last.noted = now;
     let is_full = now.since(last.held) >= NOTED;
+    let mut run_down_changed = BTreeSet::new();
     if is_full {
         last.held = now;
-        let router = Router::of(facts, &demand.ledger, &candidates);
-        let held = holds(&router, first, &rooms, &withheld.requesting);
-        last.holds.all = held.holds;
-        last.blocked = held.blocked;
+        let inputs = HoldInputs {
+            router: &Router::of(facts, &demand.ledger, &candidates),
+            first,
+            rooms: &rooms,
+            requesting: &withheld.requesting,
+            starved: &last.starved_pools,
+            now,
+            undated_for,
+        };
+        let found = holds(inputs, &mut last.undated);
+        last.holds.all = found.holds;
+        last.blocked = found.blocked;
+        let before = std::mem::replace(&mut last.run_down, found.run_down);
+        let changed = before.symmetric_difference(&last.run_down);
+        run_down_changed.extend(changed.map(|(job, _)| *job));
     }
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
     last.kept = keep_all(&last.holds, &mut rooms, has_begun);
@@ -175,6 +200,7 @@ pub(crate) fn admit(
         raised: admitted.iter().map(counted).collect(),
         second_round: last.second_round.is_some(),
         is_full,
+        run_down_changed,
         admitted,
         ..AdmissionReport::default()
     }

@@ -7,7 +7,7 @@
 //! looks at all jobs. Deciding twice on the same state changes nothing.
 
 use crate::admission::binding::{bind_admitted, bind_ahead};
-use crate::admission::grants::grant;
+use crate::admission::grants::{GrantInputs, grant};
 use crate::admission::{AdmissionMoment, AdmissionReport, admit};
 use crate::demand;
 use crate::demand::daemons::count_daemons;
@@ -182,6 +182,7 @@ impl ResourceManager {
         let at = AdmissionMoment {
             now,
             patience: Span(self.config.spill_after.0.saturating_mul(2)),
+            undated_for: self.config.preemption.patience,
         };
         let Picture {
             facts,
@@ -195,8 +196,13 @@ impl ResourceManager {
         preemption.admitted(&report.admitted);
         let mut jobs = changed.clone();
         jobs.extend(report.admitted.iter().map(|a| a.job));
+        jobs.extend(&report.run_down_changed);
         bind_admitted(facts, &mut report);
-        grant(facts, &jobs, || self.numbers.grant(self.epoch), &mut report);
+        let inputs = GrantInputs {
+            jobs: &jobs,
+            run_down: &admission.run_down,
+        };
+        grant(facts, inputs, || self.numbers.grant(self.epoch), &mut report);
         bind_ahead(facts, &jobs, &mut report);
         self.dirty.extend(&report.changed);
         report

@@ -154,6 +154,15 @@ impl FederationFacts {
         }
     }
 
+    /// Notes, before it is sent, that the grant of a slice expires: nothing begins under it any more, and
+    /// nothing stops.
+    pub(crate) fn expire_grant(&mut self, id: JobId, key: &SliceKey, number: u64) {
+        let job = self.jobs.get_mut(&id);
+        if let Some(line) = job.and_then(|job| job.grants.get_mut(key)) {
+            line.expire(number);
+        }
+    }
+
     /// A group's spec with its job's.
     #[must_use]
     pub fn group<'a>(&'a self, job: JobId, group: &GroupName) -> Option<(&'a JobSpec, &'a GroupSpec)> {

@@ -5,7 +5,7 @@
 //! that is bound without a grant. Work also returns that is granted and finds no host while another cluster
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
-use crate::admission::GrantChange;
+use crate::admission::{GrantChange, GrantTarget};
 use crate::admission::binding::allowance;
 use crate::admission::router::{GroupOf, Router, Within, take};
 use crate::assignment::indexes::{mark, missing};
@@ -103,7 +103,7 @@ pub(crate) fn give_back(
             job,
             slice,
             number,
-            active,
+            target: GrantTarget::Amount(active),
         });
     }
     report

@@ -15,6 +15,7 @@ mod gang_claims;
 mod gangs;
 mod goals;
 mod host_pools;
+mod large;
 mod leadership;
 mod limits;
 mod look;

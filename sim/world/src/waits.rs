@@ -57,7 +57,7 @@ impl World {
                 | ReasonCode::PoolEntitlement
                 | ReasonCode::PoolClusterHeld
                 | ReasonCode::GangTooLarge
-                | ReasonCode::GangKept
+                | ReasonCode::CapacityHold
                 | ReasonCode::GangBlocked
         );
         // A host that is to be empty, and cannot be, is no place for what has left it.

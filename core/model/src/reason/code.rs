@@ -105,8 +105,8 @@ reason_codes! {
     AwaitingGrant = 24,
     /// No cluster's hosts together are large enough for all of a gang.
     GangTooLarge = 27,
-    /// Room for all of a gang is being kept together at a cluster, as what is there ends.
-    GangKept = 28,
+    /// Capacity is kept for it at a cluster, or for all of its gang, as other work there ends.
+    CapacityHold = 28,
     /// What is in a gang's way has no deadline and may not be stopped for it.
     GangBlocked = 29,
     /// Hosts have too little of a kind left.

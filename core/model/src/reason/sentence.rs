@@ -131,7 +131,7 @@ impl ReasonCode {
             Self::GangTopology => "no hosts that are together as its gang has to be have room for all of it",
             Self::GangWaits => "waits to begin together with the rest of its gang",
             Self::GangTooLarge => "no cluster is large enough for its whole gang",
-            Self::GangKept => "room for its whole gang is being kept together",
+            Self::CapacityHold => "capacity is kept for it as other work ends",
             Self::RowUnread => "is set aside: what is stored of it cannot be read by this build",
             Self::Newer(_) => "a reason of a newer version",
             Self::GangBlocked => {

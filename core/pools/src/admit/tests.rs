@@ -80,6 +80,7 @@ impl Route for FirstFit {
 pub(crate) struct There {
     pub(crate) rooms: Rooms,
     pub(crate) holds: Holds,
+    pub(crate) scope: HoldScope,
     pub(crate) hierarchy: Arc<Hierarchy>,
     clusters: Vec<String>,
 }
@@ -123,6 +124,7 @@ pub(crate) fn lending(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, 
     There {
         rooms,
         holds: Holds::default(),
+        scope: HoldScope::Later,
         hierarchy,
         clusters: names,
     }
@@ -168,7 +170,14 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
     let sides = [Side::Ordinary, Side::Revocable];
     let admitted = sides
-        .map(|side| admit(&queue, side, &mut there.rooms, &there.holds, ask, &FirstFit))
+        .map(|side| {
+            let holds = ScopedHolds {
+                holds: &there.holds,
+                scope: there.scope,
+                begun: &BTreeSet::new(),
+            };
+            admit(&queue, side, &mut there.rooms, holds, ask, &FirstFit)
+        })
         .concat();
     let each = by_turn.values().map(|a| {
         let mut got = Admission {
@@ -334,7 +343,11 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
         &queue,
         Side::Ordinary,
         &mut there.rooms,
-        &Holds::default(),
+        ScopedHolds {
+            holds: &Holds::default(),
+            scope: HoldScope::Later,
+            begun: &BTreeSet::new(),
+        },
         ask,
         &FirstFit,
     );

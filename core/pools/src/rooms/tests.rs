@@ -58,7 +58,7 @@ fn what_is_kept_for_a_gang_is_kept_on_hosts_of_its_host_pool_and_given_back_ther
         in_cluster: shape(5, 0),
         host_pool: GPU,
         in_pools: Vec::new(),
-        until: Timestamp(0),
+        until: Some(Timestamp(0)),
     };
     let kept = rooms.keep(&hold);
     assert_eq!(cores(&rooms, &id), [5, 5, 0, 0]);

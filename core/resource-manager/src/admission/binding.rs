@@ -89,9 +89,11 @@ pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(G
         if free == 0 {
             continue;
         }
-        // Granted instances that find no host are no reason to bind more there.
+        // Granted instances that find no host are no reason to bind more there. Of what runs down, nothing
+        // that ends is replaced.
         let running = |l: &Line| {
-            let granted = job.grants.get(&l.key).map_or(0, |g| g.granted());
+            let grant = job.grants.get(&l.key).filter(|g| !g.is_expired());
+            let granted = grant.map_or(0, |g| g.granted());
             let report = facts.report(id, &l.key);
             let is_stuck = report.is_some_and(|r| r.waiting.iter().any(|(r, ..)| is_unplaced(r.code)));
             if is_stuck {

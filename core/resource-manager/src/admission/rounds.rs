@@ -7,8 +7,8 @@ use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
-    Admission, Holds, Likeness, Line, Queue, Request, Rooms, Route, Side, Turn, Usable, admit, admit_held,
-    give_out_again,
+    Admission, HoldScope, Holds, Likeness, Line, Queue, Request, Rooms, Route, ScopedHolds, Side, Turn, Usable,
+    admit, admit_held, give_out_again,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn admissions(
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
     add_to(&mut admitted, admit_withheld(withheld, rooms));
-    round((queue, holds), rooms, (&ask, route), &mut admitted);
+    round(queue, (holds, HoldScope::Later), rooms, (&ask, route), &mut admitted);
     let most = rooms
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
@@ -63,10 +63,12 @@ pub(crate) fn admissions(
             lent: again(&facts.by_shares, &first.lent, &usable.lent),
         };
         rooms.entitle(&second.ordinary, &second.lent);
-        round((queue, holds), rooms, (&ask, route), &mut admitted);
+        // From here on nothing is anything's entitlement: holds keep capacity from all other work.
+        let holds = (holds, HoldScope::All);
+        round(queue, holds, rooms, (&ask, route), &mut admitted);
         let before = rooms.opened(usable.not_taken(rooms));
         let mut after = before.clone();
-        round((queue, holds), &mut after, (&ask, route), &mut admitted);
+        round(queue, holds, &mut after, (&ask, route), &mut admitted);
         rooms.take_between(&before, after);
         given = Some(usable.gave(facts, first, &second));
     }
@@ -105,7 +107,8 @@ fn admit_withheld(withheld: &[WithheldCapacity], rooms: &mut Rooms) -> Vec<Admis
 type Admitted = BTreeMap<(JobId, GroupName), Admission>;
 
 pub(crate) fn round(
-    (queue, holds): (&Queue, &Holds),
+    queue: &Queue,
+    (holds, scope): (&Holds, HoldScope),
     rooms: &mut Rooms,
     (ask, route): (&impl Fn(&Turn) -> Option<Request>, &impl Route),
     admitted: &mut Admitted,
@@ -119,6 +122,12 @@ pub(crate) fn round(
                 Some(before) => request.less(before),
                 None => request,
             })
+        };
+        let begun = admitted.keys().map(|(job, _)| *job).collect();
+        let holds = ScopedHolds {
+            holds,
+            scope,
+            begun: &begun,
         };
         let more = admit(queue, side, rooms, holds, again, route);
         add_to(admitted, more);

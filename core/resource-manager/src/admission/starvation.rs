@@ -1,52 +1,116 @@
 //! Tracks since when waiting requests find no capacity although their pool is entitled to it.
 
 use crate::admission::second_round::BothLeft;
+use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
-use echelon_core_model::{ReasonCode, Span, Timestamp};
+use echelon_core_model::{ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Queue, Rooms, Side};
-use std::collections::BTreeSet;
+use echelon_core_pools::{Likeness, Line, Rooms, Side, Turn};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How often each pool is checked for requests that wait for a cluster.
 pub(crate) const NOTED: Span = Span::seconds(1);
 /// Parts of that time. In each part some of the pools are checked, because checking all of them takes as long
 /// as a cycle.
 const TURNS: u64 = 20;
+/// Most jobs of a pool that are looked at for one equivalence class.
+const LOOKS: usize = 4_096;
+
+/// What is noted of one equivalence class of requests.
+#[derive(Debug, Clone, Copy)]
+struct ClassState {
+    /// No cluster has capacity for it.
+    waits: bool,
+    starved: bool,
+}
 
 /// Notes for each equivalence class of requests since when no cluster has capacity for it, and since when it
-/// is starved. A class is starved if it finds no capacity in a cluster, or in a pool above its own, although
-/// one unit of it would fit inside what is left of its own pool's entitlement. Pools above may have used up
-/// their entitlement or limit: then other pools below them have more than their own. Revocable work is never
-/// starved. Checks the pools that are due since the last call.
+/// is starved. A class is starved if it finds no capacity in a cluster or a pool, although its first unit
+/// would fit inside its own pool's entitlement before all work of that pool that comes after it. Pools above
+/// may have used up their entitlement or limit: then other pools below them have more than their own.
+/// Revocable work is never starved. Checks the pools that are due since the last call.
 pub(crate) fn note(
-    queue: &mut Queue,
+    ledger: &mut Ledger,
     rooms: &Rooms,
     first: &Entitled,
     (before, now): (Timestamp, Timestamp),
-    somebody_starved: &mut BTreeSet<PoolIdx>,
+    starved_pools: &mut BTreeSet<PoolIdx>,
 ) {
     let turn = |at: Timestamp| at.0 / (NOTED.0 / TURNS);
     let turns = turn(now).saturating_sub(turn(before));
     let since = |pool: PoolIdx| (pool as u64 + TURNS - turn(before) % TURNS - 1) % TURNS;
-    for (pool, lines) in queue.pools_mut().filter(|(pool, _)| since(*pool) < turns) {
+    let due = |pool: PoolIdx| since(pool) < turns;
+    let pools = ledger.queue().pools().filter(|(pool, _)| due(*pool));
+    let found = pools.map(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
-        let own = first.ordinary.amount(pool).minus(rooms.taken(pool).0);
-        somebody_starved.remove(&pool);
-        for (like, line) in lines {
-            let lacks = left.lacking(rooms, like);
-            let waits = lacks == Some(ReasonCode::NoClusterCapacity);
-            line.since = waits.then(|| line.since.unwrap_or(now));
-            // `lacking` reports a pool's limit first. No other bound may be in the way.
-            let others_have_it = match lacks {
-                Some(ReasonCode::NoClusterCapacity | ReasonCode::PoolEntitlement) => true,
-                Some(ReasonCode::PoolLimit) => rooms.count_by_bounds(pool, like.terms, like.unit) > 0,
-                _ => false,
-            };
-            let starved = others_have_it && like.terms.side == Side::Ordinary && like.unit.shape.fits(own);
-            line.starved = starved.then(|| line.starved.unwrap_or(now));
-            if starved {
-                somebody_starved.insert(pool);
+        let of = |(like, line): (&Likeness, &Line)| class_state((ledger, rooms, first), pool, (like, line), &left);
+        (pool, lines.iter().map(of).collect())
+    });
+    let found: BTreeMap<PoolIdx, Vec<ClassState>> = found.collect();
+    for (pool, lines) in ledger.queue_mut().pools_mut() {
+        let Some(states) = found.get(&pool) else { continue };
+        starved_pools.remove(&pool);
+        for ((_, line), state) in lines.zip(states) {
+            line.since = state.waits.then(|| line.since.unwrap_or(now));
+            line.starved = state.starved.then(|| line.starved.unwrap_or(now));
+            if state.starved {
+                starved_pools.insert(pool);
             }
+        }
+    }
+}
+
+fn class_state(
+    (ledger, rooms, first): (&Ledger, &Rooms, &Entitled),
+    pool: PoolIdx,
+    (like, line): (&Likeness, &Line),
+    left: &BothLeft,
+) -> ClassState {
+    let lacks = left.lacking(rooms, like);
+    // `lacking` reports a pool's limit first. No other bound may be in the way.
+    let is_made = match lacks {
+        Some(ReasonCode::NoClusterCapacity | ReasonCode::PoolEntitlement) => true,
+        Some(ReasonCode::PoolLimit) => rooms.count_by_bounds(pool, like.terms, like.unit) > 0,
+        _ => false,
+    };
+    let fits = || {
+        let own = OwnCapacity {
+            ledger,
+            pool,
+            entitled: first.ordinary.amount(pool),
+            taken: rooms.taken(pool).0,
+        };
+        line.turns().next().is_some_and(|turn| own.fits(like.unit.shape, turn))
+    };
+    ClassState {
+        waits: lacks == Some(ReasonCode::NoClusterCapacity),
+        starved: is_made && like.terms.side == Side::Ordinary && fits(),
+    }
+}
+
+/// What a pool is entitled to, and what its jobs have.
+struct OwnCapacity<'a> {
+    ledger: &'a Ledger,
+    pool: PoolIdx,
+    entitled: Resources,
+    taken: Resources,
+}
+
+impl OwnCapacity<'_> {
+    /// Whether a unit fits inside the entitlement before all work of the pool that comes after it.
+    fn fits(&self, shape: Resources, turn: &Turn) -> bool {
+        if !shape.fits(self.entitled) {
+            return false;
+        }
+        let mut before = self.taken;
+        let mut later = self.ledger.holders_after(self.pool, turn).take(LOOKS);
+        loop {
+            if shape.fits(self.entitled.minus(before)) {
+                return true;
+            }
+            let Some(id) = later.next() else { return false };
+            let has = self.ledger.ordinary_at(id);
+            before = has.fold(before, |before, (_, has)| before.minus(has));
         }
     }
 }

@@ -25,6 +25,7 @@ use echelon_core_model::{ClusterId, JobId, Timestamp};
 use echelon_core_model::{ResourceSum, sum::SumError};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Queue, Turn};
+use std::cmp::Reverse;
 use std::collections::btree_map::Entry::Occupied;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Ledger {
     /// Preemption candidates: jobs that have capacity at a cluster and may be stopped for others, by pool.
     /// The first victims come first.
     losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
+    /// Jobs that have ordinary capacity of a pool, in order of admission.
+    holders: BTreeMap<PoolIdx, BTreeSet<(Reverse<u32>, JobId)>>,
 }
 
 /// What a refresh has found.
@@ -107,10 +110,12 @@ impl Ledger {
             later,
             choosy: _,
             losers,
+            holders,
         } = self;
         let sets = [unstored, unplaced, restless, dated].map(BTreeSet::len);
         let marked = sets.iter().sum::<usize>() + later.len();
-        entries.len() + out.len() + marked + losers.values().map(BTreeSet::len).sum::<usize>()
+        let holding = holders.values().map(BTreeSet::len).sum::<usize>();
+        entries.len() + out.len() + marked + holding + losers.values().map(BTreeSet::len).sum::<usize>()
     }
 
     /// The jobs with entries that depend on what differs between the basis and `now`.
@@ -215,6 +220,9 @@ impl Ledger {
         for (place, worth) in entry.could_lose(id) {
             self.losers.entry(place).or_default().insert(worth);
         }
+        if let Some((pool, order)) = entry.holds_in(id) {
+            self.holders.entry(pool).or_default().insert(order);
+        }
         self.entries.insert(id, Box::new(entry));
     }
 
@@ -239,6 +247,14 @@ impl Ledger {
                 if of_place.get().is_empty() {
                     of_place.remove();
                 }
+            }
+        }
+        if let Some((pool, order)) = entry.holds_in(id)
+            && let Occupied(mut of_pool) = self.holders.entry(pool)
+        {
+            of_pool.get_mut().remove(&order);
+            if of_pool.get().is_empty() {
+                of_pool.remove();
             }
         }
     }

@@ -128,7 +128,12 @@ impl ResourceManager {
                 };
                 // The same number of instances: no sum follows from it.
                 if let Some(job) = self.picture.facts.jobs.get_aside(&id) {
-                    job.grants.get_or_default(key).send(grant.number, grant.active);
+                    let line = job.grants.get_or_default(key);
+                    if line.is_expired() {
+                        line.expire(grant.number);
+                    } else {
+                        line.send(grant.number, grant.active);
+                    }
                 }
             }
         }

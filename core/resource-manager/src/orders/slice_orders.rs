@@ -63,7 +63,7 @@ fn order(
                 epoch,
                 number: line.number(),
                 active: line.granted(),
-                lease,
+                lease: if line.is_expired() { Span::ZERO } else { lease },
                 counted: line.counted(),
                 included: line.included(),
             };

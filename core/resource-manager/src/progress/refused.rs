@@ -69,7 +69,7 @@ pub(crate) fn refused(
                     }
                     let terms = terms_in(&picture.facts, pool, spec, all);
                     let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
-                    Some(of_gang(&picture.admission, job.decided.job, refusal))
+                    Some(of_unit(&picture.admission, job.decided.job, refusal))
                 }
             }
         };
@@ -91,16 +91,22 @@ pub(crate) fn refused(
     refused.collect()
 }
 
-/// The reason of a gang. One with a backfill reservation shows its date.
-/// One in a pool where nothing is certain to end shows that.
-fn of_gang(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
+/// The reason of a unit that may have a capacity hold. A hold with a date shows the date.
+/// One without a date shows beside the reason that capacity is kept.
+/// A gang in a pool where nothing is certain to end shows that.
+fn of_unit(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
     let short = |reason: Reason| match &refusal.shortfall {
         Some(short) => reason.short(**short),
         None => reason,
     };
     if let Some(hold) = last.holds.all.iter().find(|h| h.turn.job == job) {
-        let at = format!("on {}, all of it by {} at the latest", hold.cluster, hold.until);
-        return short(Reason::new(ReasonCode::GangKept).at(at));
+        let Some(until) = hold.until else {
+            let kept = format!("what ends on {} is kept for it", hold.cluster);
+            let detail = refusal.detail.as_ref().map(|detail| format!("{detail}; {kept}"));
+            return refusal.at(detail.unwrap_or(kept));
+        };
+        let at = format!("on {}, all of it by {until} at the latest", hold.cluster);
+        return short(Reason::new(ReasonCode::CapacityHold).at(at));
     }
     let of_pool = refusal.code == ReasonCode::PoolEntitlement && last.blocked.contains(&job);
     match (&refusal.detail, of_pool) {
@@ -195,7 +201,7 @@ pub(crate) fn unbound_reason(
         );
     };
     match rooms.refusal(pool, request.terms, request.unit, place) {
-        Some(refusal) => (of_gang(last, id, refusal), Some(place.clone())),
+        Some(refusal) => (of_unit(last, id, refusal), Some(place.clone())),
         None => (Reason::new(ReasonCode::Accepted), None),
     }
 }

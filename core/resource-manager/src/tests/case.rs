@@ -231,6 +231,17 @@ impl Case {
         self.store_spec(n, spec.build())
     }
 
+    /// A job whose instances take the cores of their shape at the shards, too.
+    pub fn sized(&mut self, n: u128, spec: JobBuilder) -> JobId {
+        let spec = spec.build();
+        let job = JobId::new(self.born, n << 64);
+        let cores = spec.groups[0].resources.cpus / 1000;
+        for shard in self.shards.values_mut() {
+            shard.sizes.insert(job, cores);
+        }
+        self.job_of(n, spec)
+    }
+
     pub fn job_of(&mut self, n: u128, spec: JobSpec) -> JobId {
         let job = self.store_spec(n, spec);
         self.hint(job);

@@ -75,13 +75,12 @@ impl ModelShard {
         if let Some(quota) = claim.quota {
             return self.promise_quota(claim, quota);
         }
-        let dying: u64 = self
-            .slices
-            .values()
-            .map(|s| s.dying.intersect(&s.active).count())
-            .sum();
-        let held: u64 = self.claims.values().flat_map(|p| p.open.values()).sum();
-        let spare = (self.cores + dying).saturating_sub(self.active() + held);
+        let dying = self.slices.iter();
+        let dying = dying.map(|(key, s)| s.dying.intersect(&s.active).count() * self.size(key.0));
+        let dying: u64 = dying.sum();
+        let held = self.claims.values().flat_map(|p| &p.open);
+        let held: u64 = held.map(|(key, n)| n * self.size(key.0)).sum();
+        let spare = (self.cores + dying).saturating_sub(self.used() + held);
         // What is free is of no use to anybody.
         let spare = if self.unplaceable.is_some() { dying } else { spare };
         // What it does not know, or what has begun, cannot begin.
@@ -91,7 +90,8 @@ impl ModelShard {
         };
         let counts: Vec<u64> = claim.parts.iter().map(startable).collect();
         let asked: u64 = counts.iter().sum();
-        let wanted = asked.saturating_sub(self.holds_back);
+        let size = self.size(claim.job);
+        let wanted = asked.saturating_sub(self.holds_back) * size;
         let mut room = spare.min(wanted);
         let mut chosen: Vec<(Key, RangeSet)> = Vec::new();
         let mut taken = 0;
@@ -110,6 +110,7 @@ impl ModelShard {
             } else {
                 wanted
                     .saturating_sub(room)
+                    .div_ceil(self.size(victim.job))
                     .min(victim.most)
                     .min(claim.most - taken)
             };
@@ -117,7 +118,7 @@ impl ModelShard {
             if gone.is_empty() {
                 continue;
             }
-            room += gone.count();
+            room += gone.count() * self.size(victim.job);
             taken += gone.count();
             chosen.push((key, gone));
         }
@@ -132,8 +133,8 @@ impl ModelShard {
         }
         let mut open = BTreeMap::new();
         for (part, count) in claim.parts.iter().zip(counts) {
-            let n = count.min(room);
-            room -= n;
+            let n = count.min(room / size);
+            room -= n * size;
             open.insert((claim.job, part.group.clone(), part.generation), n);
         }
         Promise { claim, open, taken }
@@ -158,7 +159,8 @@ impl ModelShard {
 
     pub fn held_for_others(&self, key: &Key) -> u64 {
         let held = self.claims.values().flat_map(|p| &p.open);
-        held.filter(|(of, _)| *of != key).map(|(_, n)| *n).sum()
+        let others = held.filter(|(of, _)| *of != key);
+        others.map(|(of, n)| n * self.size(of.0)).sum()
     }
 
     /// So many instances of a slice have begun.

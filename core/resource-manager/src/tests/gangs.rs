@@ -183,7 +183,7 @@ fn room_is_kept_together_for_a_gang_as_what_is_there_ends() {
     let (mut case, [ending, gang, small]) = behind_what_ends();
     let told = case.progress(gang).unwrap().waiting[0].reason.to_string();
     assert!(
-        told.contains("room for its whole gang is being kept together")
+        told.contains("capacity is kept for it as other work ends")
             && told.contains("on a, all of it by 1970-01-02"),
         "{told}"
     );
@@ -283,7 +283,7 @@ fn a_gang_does_not_wait_for_its_date_where_others_have_more_than_their_own() {
     let active = |case: &Case| [dated, other, gang].map(|j| case.total_active(j));
     assert_eq!(active(&case), [6, 14, 0]);
     assert!(
-        case.waiting(gang).contains(&(ReasonCode::GangKept, 4)),
+        case.waiting(gang).contains(&(ReasonCode::CapacityHold, 4)),
         "{:?}",
         case.waiting(gang)
     );

@@ -885,7 +885,7 @@ fn a_new_leader_takes_over_what_the_one_before_has_granted() {
     // One has ended, and the next one still looks for a host: the old grant lets it begin at any moment.
     case.shard("a").unplaceable = Some(ReasonCode::HostResources);
     case.at("a", |s, now| s.finish(1, RunState::Succeeded, now));
-    let second = case.job(2, batch(5).priority(9));
+    let second = case.job(2, batch(5));
     case.run_for(Span::seconds(2));
     assert_eq!((case.total_active(first), allowed(&case, "a")), (9, 10));
     case.fail_over();

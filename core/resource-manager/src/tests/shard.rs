@@ -13,7 +13,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostPoolName, InstanceNumber, JobId, RangeSet, Reason,
-    ReasonCode, Resources, RunState, Timestamp,
+    ReasonCode, Resources, RunState, Span, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +28,8 @@ pub struct Slice {
     pub released: RangeSet,
     grant: u64,
     granted: u64,
+    /// Nothing begins under the grant.
+    expired: bool,
     grant_epoch: Epoch,
     waits_since: Option<Timestamp>,
     /// How many were ever preempted, and how many of these the grant leaves out.
@@ -69,8 +71,10 @@ pub struct ModelShard {
     pub archived: BTreeSet<JobId>,
     /// Whether it says so.
     pub tells_archived: bool,
-    /// How many instances of one core its hosts hold.
+    /// Cores of its hosts.
     pub cores: u64,
+    /// Cores of an instance, by job, where that is not one.
+    pub sizes: BTreeMap<JobId, u64>,
     /// Cores of its largest host.
     pub host_cores: u64,
     /// Of these, on hosts that are kept for work with GPUs.
@@ -117,8 +121,8 @@ pub struct ModelShard {
     pub constrained_cores: Option<u64>,
     /// Jobs that have constraints.
     pub constrained: BTreeSet<JobId>,
-    /// Active instances when its capacity was told last.
-    told_active: u64,
+    /// Cores in use when its capacity was told last.
+    told_used: u64,
     sequence: u64,
     last_directive: (Epoch, u64),
     reported: BTreeMap<Key, SliceReport>,
@@ -145,6 +149,7 @@ impl ModelShard {
             archived: BTreeSet::new(),
             tells_archived: true,
             cores,
+            sizes: BTreeMap::new(),
             host_cores: cores.clamp(1, 4),
             kept_cores: 0,
             closed: (0, 0),
@@ -169,7 +174,7 @@ impl ModelShard {
             answers_classes: true,
             constrained_cores: None,
             constrained: BTreeSet::new(),
-            told_active: 0,
+            told_used: 0,
             sequence: 0,
             last_directive: (Epoch(0), 0),
             reported: BTreeMap::new(),
@@ -308,6 +313,7 @@ impl ModelShard {
             if (grant.epoch, grant.number) >= (slice.grant_epoch, slice.grant) {
                 slice.grant = grant.number;
                 slice.granted = grant.active;
+                slice.expired = grant.lease == Span::ZERO;
                 slice.counted = grant.counted;
                 slice.included = grant.included;
                 slice.grant_epoch = grant.epoch;
@@ -372,7 +378,7 @@ impl ModelShard {
     }
 
     fn capacity_told(&mut self, now: Timestamp) -> Report {
-        self.told_active = self.active();
+        self.told_used = self.used();
         let capacity = self.capacity(now);
         self.report(ReportPart::Capacity(Box::new(capacity)))
     }
@@ -400,7 +406,7 @@ impl ModelShard {
             } else {
                 on(host) * whole + on(cores - host * whole)
             };
-            let now = ever.min(cores.saturating_sub(self.active()));
+            let now = ever.min(on(cores.saturating_sub(self.used())));
             (*digest, ClassFit { now, ever })
         });
         let fits = ClassFits {
@@ -457,13 +463,23 @@ impl ModelShard {
         of.map(|(_, s)| s.active.count()).sum()
     }
 
-    /// Active instances of revocable jobs, or of the others.
+    /// Cores of an instance of a job.
+    pub fn size(&self, job: JobId) -> u64 {
+        self.sizes.get(&job).copied().unwrap_or(1)
+    }
+
+    /// Cores in use.
+    pub fn used(&self) -> u64 {
+        self.active_of(false) + self.active_of(true)
+    }
+
+    /// Cores in use by revocable jobs, or by the others.
     fn active_of(&self, revocable: bool) -> u64 {
         let of = self
             .slices
             .iter()
             .filter(|((job, ..), _)| self.revocable.contains(job) == revocable);
-        of.map(|(_, s)| s.active.count()).sum()
+        of.map(|((job, ..), s)| s.active.count() * self.size(*job)).sum()
     }
 
     /// Does what its orders say, and tells what changed.
@@ -490,7 +506,7 @@ impl ModelShard {
         if !changed.is_empty() {
             out.push(self.report(ReportPart::Slices(changed)));
         }
-        if self.told_active != self.active() {
+        if self.told_used != self.used() {
             out.push(self.capacity_told(now));
         }
         out
@@ -543,6 +559,7 @@ impl ModelShard {
         let usable = self.cores - self.closed_now().1;
         let cores = if revocable { self.lent_cores } else { usable };
         let free = cores.saturating_sub(self.active_of(revocable) + self.held_for_others(key));
+        let free = free / self.size(key.0);
         let (unplaceable, made) = (self.unplaceable, self.held_for(key));
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
             return;
@@ -561,7 +578,7 @@ impl ModelShard {
             .minus(&slice.active)
             .minus(&slice.ended());
         // Whichever leader gave the grant.
-        let allowed = slice.allowed();
+        let allowed = if slice.expired { 0 } else { slice.allowed() };
         let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
         let allowed = allowed.min(hosts);
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
@@ -657,7 +674,7 @@ impl ModelShard {
             part_number,
             preempted: slice.preempted,
             preempting: slice.dying.intersect(&slice.active).count(),
-            granted: slice.allowed(),
+            granted: if slice.expired { 0 } else { slice.allowed() },
             added: slice.added,
             first_begun: slice.first_begun,
             last_begun: slice.last_begun,

@@ -2,7 +2,7 @@
 
 use super::{admit_all, request, rooms, rooms_of, some_requests};
 use crate::entitle::tests::{cpus, pool};
-use crate::hold::{Hold, Holds};
+use crate::hold::{Hold, HoldScope, Holds};
 use crate::queue::Turn;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn hold(job: u128, cluster: &str, amount: u64) -> Holds {
         in_cluster: cpus(amount),
         host_pool: None,
         in_pools: Vec::new(),
-        until: Timestamp(100),
+        until: Some(Timestamp(100)),
     };
     Holds {
         now: Timestamp(0),
@@ -77,6 +77,43 @@ fn what_is_kept_of_a_pool_is_kept_at_every_cluster() {
     there.holds.all[0].in_pools = vec![(p, cpus(5))];
     let got = admit_all(&[request(2, "/p", 1, &[("d", 9)])], &mut there);
     assert_eq!(got[0].1.more.iter().map(|(_, _, n)| n).sum::<u64>(), 3);
+}
+
+#[test]
+fn a_hold_without_a_date_lets_nothing_past() {
+    let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    there.holds.all[0].until = None;
+    let mut asked = request(7, "/p", 1, &[("c", 9)]);
+    asked.lasts = Some(Span(1));
+    let got = admit_all(&[asked], &mut there);
+    assert_eq!(got[0].1.total(), 4);
+}
+
+#[test]
+fn what_is_no_entitlement_is_kept_from_what_comes_before_as_well() {
+    let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    there.scope = HoldScope::All;
+    let asked = [
+        request(1, "/p", 1, &[("c", 9)]),
+        request(6, "/p", 1, &[("c", 9)]),
+    ];
+    let totals = |there: &mut super::There| -> Vec<u64> {
+        let got = admit_all(&asked, there);
+        got.iter().map(|(_, a, _)| a.total()).collect()
+    };
+    assert_eq!(totals(&mut there), [4, 0]);
+    // The unit itself may use all of it.
+    let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    there.scope = HoldScope::All;
+    let mut unit = request(5, "/p", 6, &[("c", 1)]);
+    unit.request.group = GroupName::new("gang");
+    let asked = [asked[0].clone(), unit, asked[1].clone()];
+    let got = admit_all(&asked, &mut there);
+    let totals: Vec<u64> = got.iter().map(|(_, a, _)| a.total()).collect();
+    assert_eq!(totals, [4, 1, 0]);
 }
 
 proptest! {

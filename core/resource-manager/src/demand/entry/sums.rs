@@ -242,6 +242,13 @@ impl Entry {
         })
     }
 
+    /// Its pool, with its place in the order of admission, where it has ordinary capacity of it.
+    pub(crate) fn holds_in(&self, id: JobId) -> Option<(PoolIdx, (Reverse<u32>, JobId))> {
+        let spec = self.spec.as_ref()?;
+        let has_some = self.at.values().any(|there| there.allocated > 0);
+        Some((self.pool.filter(|_| has_some)?, (Reverse(spec.precedence()), id)))
+    }
+
     /// The place of a waiting group in its queue.
     pub(crate) fn turn(&self, id: JobId, group: usize) -> Option<Turn> {
         let spec = self.spec.as_ref()?;

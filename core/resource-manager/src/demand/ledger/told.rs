@@ -9,8 +9,9 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, HostPoolIdx, Queue};
+use echelon_core_pools::{Held, HostPoolIdx, Queue, Turn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 impl Ledger {
     /// The pools that are in the tree, with their sums.
@@ -42,6 +43,20 @@ impl Ledger {
             next.extend(jobs.next().map(|worth| (worth, i)));
             Some((*pool, worth.0, worth.1.0))
         })
+    }
+
+    /// Jobs that have capacity of a pool and come after a turn in the order of admission, the last one first.
+    pub(crate) fn holders_after(&self, pool: PoolIdx, turn: &Turn) -> impl Iterator<Item = JobId> {
+        let after = (Bound::Excluded((turn.priority, turn.job)), Bound::Unbounded);
+        let of_pool = self.holders.get(&pool).into_iter();
+        of_pool.flat_map(move |jobs| jobs.range(after).rev().map(|(_, id)| *id))
+    }
+
+    /// What a job has of each cluster in ordinary capacity, granted or active.
+    pub(crate) fn ordinary_at(&self, id: JobId) -> impl Iterator<Item = (ClusterId, Resources)> {
+        let entry = self.entries.get(&id);
+        let uses = entry.map(|entry| entry.uses(&self.basis)).unwrap_or_default();
+        uses.into_iter().map(|(cluster, taken)| (cluster, taken.all))
     }
 
     /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools, clusters of

@@ -1,0 +1,120 @@
+//! Large instances behind small ones of their own pool: what ends is not replaced and its capacity is held,
+//! until the large one has begun.
+
+use crate::tests::case::{Case, batch, service};
+use echelon_core_model::{JobId, ReasonCode, RunState, Span};
+use echelon_core_testkit::build::{JobBuilder, shape};
+
+/// Ten cores, all in use by a job of one-core instances, of which many more wait.
+fn behind_small(small: JobBuilder) -> (Case, JobId) {
+    let mut case = Case::with(&[("a", 10)]);
+    let small = case.job(1, small);
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.total_active(small), 10);
+    (case, small)
+}
+
+fn large(case: &mut Case, n: u128, priority: u32) -> JobId {
+    case.sized(n, batch(1).shape(shape(4, 100)).priority(priority))
+}
+
+/// One small instance after another ends, one each second. Returns after how many the large one has begun.
+fn ends_until_begun(case: &mut Case, [small, large]: [JobId; 2], most: u64) -> Option<u64> {
+    (0..most).find(|_| {
+        case.at("a", |s, now| s.finish_of(small, 1, RunState::Succeeded, now));
+        case.run_for(Span::seconds(1));
+        case.total_active(large) == 1
+    })
+}
+
+#[test]
+fn a_large_instance_of_higher_priority_begins_once_enough_small_ones_have_ended() {
+    let (mut case, small) = behind_small(batch(1_000));
+    let large = large(&mut case, 2, 100);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(large), 0);
+    let told = case.progress(large).unwrap().waiting[0].reason.to_string();
+    assert!(told.contains("what ends on a is kept for it"), "{told}");
+    let after = ends_until_begun(&mut case, [small, large], 20);
+    assert_eq!(after, Some(3), "four have ended");
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(small), case.total_active(large)), (6, 1));
+    // It has what it needs: the small ones go on.
+    case.at("a", |s, now| s.finish_of(small, 3, RunState::Succeeded, now));
+    case.run_for(Span::seconds(3));
+    assert_eq!((case.total_active(small), case.total_active(large)), (6, 1));
+}
+
+#[test]
+fn a_large_instance_comes_before_small_ones_of_equal_priority_that_are_younger() {
+    let mut case = Case::with(&[("a", 10)]);
+    let filler = case.job(1, service(10));
+    let large = large(&mut case, 2, 0);
+    let small = case.job(3, batch(1_000));
+    case.run_for(Span::seconds(5));
+    case.scale(filler, 3);
+    case.run_for(Span::seconds(10));
+    assert_eq!((case.total_active(large), case.total_active(small)), (1, 3));
+}
+
+#[test]
+fn older_small_ones_of_equal_priority_come_first_and_are_replaced() {
+    let (mut case, small) = behind_small(batch(30));
+    let large = large(&mut case, 2, 0);
+    case.run_for(Span::seconds(5));
+    for _ in 0..20 {
+        case.at("a", |s, now| s.finish_of(small, 1, RunState::Succeeded, now));
+        case.run_for(Span::seconds(1));
+    }
+    assert_eq!((case.total_active(small), case.total_active(large)), (10, 0));
+    assert_eq!(ends_until_begun(&mut case, [small, large], 10), Some(3));
+}
+
+#[test]
+fn a_new_leader_goes_on_with_what_runs_down() {
+    let (mut case, small) = behind_small(batch(1_000));
+    let large = large(&mut case, 2, 100);
+    case.run_for(Span::seconds(5));
+    case.at("a", |s, now| s.finish_of(small, 2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(small), 8);
+    case.fail_over();
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(large), 0);
+    // What the new leader has given back before it knew of the large one is not more than what had ended.
+    let after = ends_until_begun(&mut case, [small, large], 5);
+    assert!(after.is_some_and(|n| n <= 4), "{after:?}");
+}
+
+#[test]
+fn without_anything_that_ends_capacity_is_kept_for_ten_minutes_and_free_for_ten() {
+    let mut case = Case::with(&[("a", 10)]);
+    let services = [1, 2].map(|n| case.job(n, service(4)));
+    let large = large(&mut case, 3, 100);
+    case.run_for(Span::seconds(3));
+    let batch = case.job(4, batch(1_000));
+    case.run_for(Span::minutes(1));
+    // Two cores are free, and kept.
+    assert_eq!(
+        [services[0], services[1], large, batch].map(|j| case.total_active(j)),
+        [4, 4, 0, 0]
+    );
+    case.run_for(Span::minutes(10));
+    assert_eq!((case.total_active(large), case.total_active(batch)), (0, 2));
+    case.run_for(Span::minutes(10));
+    assert_eq!(case.waiting(large), [(ReasonCode::NoClusterCapacity, 1)]);
+}
+
+#[test]
+fn what_does_not_fit_its_pools_entitlement_keeps_nothing() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.set_pool("/small", 3);
+    case.run_for(Span::seconds(6));
+    let small = case.job(1, batch(1_000).pool("/small"));
+    case.run_for(Span::seconds(3));
+    let large = case.sized(2, batch(1).shape(shape(4, 100)).priority(100).pool("/small"));
+    case.run_for(Span::seconds(5));
+    case.at("a", |s, now| s.finish_of(small, 2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.total_active(small), case.total_active(large)), (3, 0));
+}
