@@ -16,10 +16,10 @@ use crate::output::{self, Listing};
 use crate::{quantity, shape};
 use clap::{Args, Subcommand};
 use echelon_clients_rust::{self as client, v1};
-use echelon_core_model::pool::PoolKind;
+use echelon_core_model::pool::{PoolKind, PreemptWithin};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::time::Span;
-use echelon_proto::convert::pool::kind as pool_kind;
+use echelon_proto::convert::pool::{kind as pool_kind, preempt_within as within_on_wire};
 use std::path::PathBuf;
 
 /// Verbs.
@@ -144,6 +144,10 @@ pub struct Amounts {
     /// Whether, among jobs of equal priority, the owner who has least of the pool goes first
     #[arg(long, value_name = "true|false")]
     fair_users: Option<bool>,
+    /// Whether work of it may be preempted for work of it with higher priority: never, lower_priority, or auto (if priorities are
+    /// bounded)
+    #[arg(long, value_parser = preempt_within, value_name = "WORD")]
+    preempt_within: Option<v1::PreemptWithin>,
 }
 
 /// A bound on a number of things, or that there is none.
@@ -209,6 +213,22 @@ fn kind(text: &str) -> Result<v1::PoolKind, String> {
         .ok_or_else(|| format!("`{text}` is neither elastic nor static"))
 }
 
+fn preempt_within(text: &str) -> Result<v1::PreemptWithin, String> {
+    let known = PreemptWithin::ALL.into_iter().find(|w| w.word() == text);
+    known
+        .map(within_on_wire)
+        .ok_or_else(|| format!("`{text}` is neither auto, never nor lower_priority"))
+}
+
+/// The word of files and commands.
+fn within_word(within: v1::PreemptWithin) -> &'static str {
+    match within {
+        v1::PreemptWithin::Unspecified => PreemptWithin::Auto.word(),
+        v1::PreemptWithin::Never => PreemptWithin::Never.word(),
+        v1::PreemptWithin::LowerPriority => PreemptWithin::LowerPriority.word(),
+    }
+}
+
 fn amounts(text: &str) -> Result<v1::ResourceLimit, String> {
     let mut out = v1::ResourceLimit::default();
     for part in text.split(',').filter(|p| !p.is_empty()) {
@@ -242,6 +262,7 @@ impl Amounts {
             ("controller_limit", self.controller_limit.is_some()),
             ("revocable_limit", self.revocable_limit.is_some()),
             ("fair_users", self.fair_users.is_some()),
+            ("preempt_within", self.preempt_within.is_some()),
             ("max_jobs", self.max_jobs.is_some()),
             ("max_instances", self.max_instances.is_some()),
         ];
@@ -276,6 +297,7 @@ impl Amounts {
             controller_limit: self.controller_limit,
             revocable_limit: self.revocable_limit,
             fair_users: self.fair_users.unwrap_or_default(),
+            preempt_within: self.preempt_within.unwrap_or_default().into(),
             max_jobs: self.max_jobs.and_then(|most| most.0),
             max_instances: self.max_instances.and_then(|most| most.0),
             etag,
@@ -417,6 +439,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             most_text(p.max_jobs),
             most_text(p.max_instances),
             p.fair_users.to_string(),
+            within_word(p.preempt_within()).to_owned(),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -435,6 +458,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "MAX JOBS",
             "MAX INSTANCES",
             "FAIR USERS",
+            "PREEMPT WITHIN",
             "ID",
             "ETAG",
         ],
@@ -449,7 +473,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\nrevocable:   {}\njobs:        {}\ninstances:   {}\nfair users:  {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\nrevocable:   {}\njobs:        {}\ninstances:   {}\nfair users:  {}\npreempts:    {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -462,6 +486,7 @@ fn show(context: &Context, p: &v1::Pool) {
         most_text(p.max_jobs),
         most_text(p.max_instances),
         p.fair_users,
+        within_word(p.preempt_within()),
         p.etag,
     );
     output::print(output::one(

@@ -77,7 +77,7 @@ fn amounts(pool: Option<&v1::Pool>) -> String {
         .join("; ")
 }
 
-fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 11] {
+fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 12] {
     [
         (
             "reservation",
@@ -103,6 +103,11 @@ fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 11] {
             shape::limit(pool.and_then(|p| p.revocable_limit.as_ref())),
         ),
         ("fair_users", pool.is_some_and(|p| p.fair_users).to_string()),
+        (
+            "preempt_within",
+            super::within_word(pool.map_or(v1::PreemptWithin::Unspecified, v1::Pool::preempt_within))
+                .to_owned(),
+        ),
         ("max_jobs", super::most_text(pool.and_then(|p| p.max_jobs))),
         (
             "max_instances",
@@ -199,7 +204,7 @@ mod tests {
             etag: "7".to_owned(),
         };
         insta::assert_snapshot!(people(&told, true), @r"
-        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; revocable_limit none; fair_users false; max_jobs none; max_instances none)
+        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; revocable_limit none; fair_users false; preempt_within auto; max_jobs none; max_instances none)
         changed: /b: reservation cpus 0.001 -> nothing
         moved:   /c to /d
         deleted: /e

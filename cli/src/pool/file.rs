@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::job_file::{self, JobFileError, Problem, Problems, Scalar};
 use crate::quantity;
 use echelon_clients_rust::v1;
-use echelon_core_model::pool::{Pool, PoolKind, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PreemptWithin, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::{PoolId, nearest};
 use echelon_proto::convert::pool::pool as to_wire;
@@ -35,6 +35,7 @@ struct PoolFile {
     controller_limit: Option<AmountsFile>,
     revocable_limit: Option<AmountsFile>,
     fair_users: Option<Scalar>,
+    preempt_within: Option<Scalar>,
     max_jobs: Option<Scalar>,
     max_instances: Option<Scalar>,
     moved_from: Option<Scalar>,
@@ -155,6 +156,7 @@ impl Reader {
                     Resources::MAX,
                 ),
                 fair_users: self.truth(&format!("{at}.fair_users"), file.fair_users.as_ref()),
+                preempt_within: self.within(&format!("{at}.preempt_within"), file.preempt_within.as_ref()),
                 max_jobs: self.number(&format!("{at}.max_jobs"), file.max_jobs.as_ref()),
                 max_instances: self.number(&format!("{at}.max_instances"), file.max_instances.as_ref()),
                 ..new
@@ -268,6 +270,20 @@ impl Reader {
         text.and_then(|text| self.value(at, text, read))
             .unwrap_or_default()
     }
+
+    fn within(&mut self, at: &str, text: Option<&Scalar>) -> PreemptWithin {
+        let words = || PreemptWithin::ALL.into_iter().map(PreemptWithin::word);
+        let read = |text: &str| {
+            let found = PreemptWithin::ALL.into_iter().find(|w| w.word() == text);
+            found.ok_or_else(|| {
+                let meant =
+                    nearest(text, words()).map_or(String::new(), |w| format!("; did you mean `{w}`?"));
+                format!("`{text}` is neither auto, never nor lower_priority{meant}")
+            })
+        };
+        text.and_then(|text| self.value(at, text, read))
+            .unwrap_or_default()
+    }
 }
 
 fn named(file: AmountsFile) -> Vec<(Kind, Scalar)> {
@@ -288,7 +304,7 @@ mod tests {
 
     const TREE: &str = "
 pools:
-  default: {controller_limit: {cpus: 2}, revocable_limit: {memory: 3GiB}, max_jobs: 10, max_instances: 500, fair_users: true}
+  default: {controller_limit: {cpus: 2}, revocable_limit: {memory: 3GiB}, max_jobs: 10, max_instances: 500, fair_users: true, preempt_within: never}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
@@ -310,6 +326,8 @@ pools:
         assert_eq!(paths, ["/default", "/ml", "/ml/train"]);
         assert_eq!((pool(0).max_jobs, pool(0).max_instances), (Some(10), Some(500)));
         assert!(pool(0).fair_users && !pool(1).fair_users);
+        let within = [pool(0), pool(1)].map(|p| p.preempt_within());
+        assert_eq!(within, [v1::PreemptWithin::Never, v1::PreemptWithin::Unspecified]);
         assert_eq!((pool(1).max_jobs, pool(1).max_instances), (None, None));
         assert_eq!(pool(0).revocable_limit.unwrap().memory_mib, Some(3072));
         assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
@@ -367,6 +385,10 @@ pools:
             (
                 "pools: {a: {fair_users: yes}}",
                 "line 1: pools.a.fair_users: `yes` is neither true nor false",
+            ),
+            (
+                "pools: {a: {preempt_within: nevr}}",
+                "line 1: pools.a.preempt_within: `nevr` is neither auto, never nor lower_priority; did you mean `never`?",
             ),
             (
                 "pools: {a: {max_jobs: few}}",

@@ -9,7 +9,7 @@ use crate::port::Facts;
 use crate::validate::text::{POOL_PATH_FORM, is_pool_path};
 use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
-use echelon_core_model::pool::{Pool, PoolKind, PoolPaths, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PoolPaths, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
@@ -43,6 +43,8 @@ pub struct PoolChange {
     pub max_instances: Option<u64>,
     /// Whether it is fair to its users.
     pub fair_users: Option<bool>,
+    /// Whether its work may be preempted for other work of it.
+    pub preempt_within: Option<PreemptWithin>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
 }
@@ -206,6 +208,7 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.controller_limit = with(pool.controller_limit, &change.controller_limit);
     pool.revocable_limit = with(pool.revocable_limit, &change.revocable_limit);
     pool.fair_users = change.fair_users.unwrap_or(pool.fair_users);
+    pool.preempt_within = change.preempt_within.unwrap_or(pool.preempt_within);
     pool.max_jobs = change.max_jobs.unwrap_or(pool.max_jobs);
     pool.max_instances = change.max_instances.unwrap_or(pool.max_instances);
     pool

@@ -45,6 +45,14 @@ pub struct Claim {
     pub quota: Option<Quota>,
 }
 
+impl Claim {
+    /// Whether nothing may be stopped for it: the capacity of one host is kept as work on it ends.
+    #[must_use]
+    pub fn keeps_host(&self) -> bool {
+        self.quota.is_none() && self.most == 0 && self.victims.is_empty()
+    }
+}
+
 /// Room that is wanted in a pool whose limit is reached, wherever the hosts are on which it becomes free: the claimant may wait at
 /// another cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

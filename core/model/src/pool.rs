@@ -31,6 +31,35 @@ impl PoolKind {
     }
 }
 
+/// Whether work of a pool may be preempted for work of the same pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PreemptWithin {
+    /// As the pool above says. Where none says anything, higher priority preempts lower priority if the pool,
+    /// or one above it, has an upper bound of priority. Without one any submitter could stop all its
+    /// neighbours with one number.
+    #[default]
+    Auto,
+    /// None of it.
+    Never,
+    /// Preemptible work of lower priority.
+    LowerPriority,
+}
+
+impl PreemptWithin {
+    /// All, in the order of the API's numbers.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Never, Self::LowerPriority];
+
+    /// The word of files and commands.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+            Self::LowerPriority => "lower_priority",
+        }
+    }
+}
+
 /// Which priorities jobs of a pool may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityBounds {
@@ -92,6 +121,8 @@ pub struct Pool {
     pub max_instances: u64,
     /// Among jobs of equal priority, the user who has least of it goes first, in place of the oldest job. Of effect where jobs are.
     pub fair_users: bool,
+    /// Whether its work may be preempted for other work of it.
+    pub preempt_within: PreemptWithin,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -122,6 +153,7 @@ impl Pool {
             max_jobs: u64::MAX,
             max_instances: u64::MAX,
             fair_users: false,
+            preempt_within: PreemptWithin::Auto,
             deleting: false,
             version: Version(1),
         }

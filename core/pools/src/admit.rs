@@ -253,7 +253,9 @@ pub fn admit(
     let had_begun = |of: &Turn| begun.contains(&of.job);
     let mut kept = InForce::new(holds, scope, rooms, had_begun);
     while let Some(Reverse((turn, i))) = heads.pop() {
-        kept.reach(turn, rooms, |of| had_begun(of) || out.iter().any(|a| a.job == of.job));
+        kept.reach(turn, rooms, |of| {
+            had_begun(of) || out.iter().any(|a| a.job == of.job)
+        });
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
             let got = users.step(rooms, &ask, route).unwrap_or_default();
             kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());

@@ -204,14 +204,20 @@ mod tests {
         line.send(2, 6);
         line.obeyed(2);
         line.expire(3);
-        assert_eq!((line.granted(), line.allocated(4), line.is_expired()), (6, 6, true));
+        assert_eq!(
+            (line.granted(), line.allocated(4), line.is_expired()),
+            (6, 6, true)
+        );
         line.obeyed(3);
         assert_eq!((line.granted(), line.allocated(4), line.allocated(3)), (6, 4, 3));
         line.expire(4);
         line.obeyed(4);
         assert_eq!(line.allocated(2), 2);
         line.send(5, 3);
-        assert_eq!((line.granted(), line.allocated(2), line.is_expired()), (3, 3, false));
+        assert_eq!(
+            (line.granted(), line.allocated(2), line.is_expired()),
+            (3, 3, false)
+        );
     }
 
     /// A shard that gets grants late or never, and in order. It stops what a smaller one forbids.

@@ -2,7 +2,7 @@
 //! of id. Made once for each version of the tree, so that a cycle looks up no paths.
 
 use echelon_core_model::PoolId;
-use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::pool::{Pool, PoolTree, PreemptWithin};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -120,6 +120,22 @@ impl Hierarchy {
         chain.filter_map(|i| self.pool(i)).any(|p| p.max_jobs < u64::MAX)
     }
 
+    /// Whether preemptible work of a pool may be preempted for work of the same pool with higher priority. The
+    /// nearest pool that says so decides; otherwise an upper bound of priority does.
+    #[must_use]
+    pub fn preempts_within(&self, at: PoolIdx) -> bool {
+        let chain = || {
+            std::iter::once(at)
+                .chain(self.above(at))
+                .filter_map(|i| self.pool(i))
+        };
+        let mut said = chain().map(|p| p.preempt_within);
+        match said.find(|within| *within != PreemptWithin::Auto) {
+            Some(within) => within == PreemptWithin::LowerPriority,
+            None => chain().any(|p| p.priority.max < u32::MAX),
+        }
+    }
+
     /// The children of a node, in order of id.
     #[must_use]
     pub fn children(&self, at: PoolIdx) -> Range<PoolIdx> {
@@ -148,6 +164,33 @@ impl Hierarchy {
 mod tests {
     use super::*;
     use crate::entitle::tests::{pool, tree};
+
+    #[test]
+    fn the_nearest_pool_or_an_upper_bound_of_priority_lets_work_preempt_within_a_pool() {
+        use PreemptWithin::{Auto, LowerPriority, Never};
+        let of = |above: (PreemptWithin, u32), own: (PreemptWithin, u32)| {
+            let with = |path: &str, (within, max): (PreemptWithin, u32)| {
+                let mut pool = pool(path, 0, 9, 1);
+                pool.preempt_within = within;
+                pool.priority.max = max;
+                pool
+            };
+            let h = Hierarchy::new(&tree([with("/a", above), with("/a/x", own)]));
+            h.preempts_within(h.find("/a/x").unwrap())
+        };
+        const ANY: u32 = u32::MAX;
+        for (above, own, expected) in [
+            ((Auto, ANY), (Auto, ANY), false),
+            ((Auto, ANY), (Auto, 9), true),
+            ((Auto, 9), (Auto, ANY), true),
+            ((Auto, 9), (Never, 9), false),
+            ((Never, 9), (Auto, 9), false),
+            ((Never, ANY), (LowerPriority, ANY), true),
+            ((LowerPriority, ANY), (Auto, ANY), true),
+        ] {
+            assert_eq!(of(above, own), expected, "{above:?} {own:?}");
+        }
+    }
 
     #[test]
     fn every_pool_comes_after_its_parent_and_beside_its_siblings() {

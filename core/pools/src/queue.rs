@@ -94,6 +94,10 @@ impl Turns {
         self.many.insert(turn, waiting)
     }
 
+    fn has(&self, turn: &Turn) -> bool {
+        self.few.get(turn).or_else(|| self.many.get(turn)).is_some()
+    }
+
     fn remove(&mut self, turn: &Turn) -> Option<u64> {
         self.few.remove(turn).or_else(|| self.many.remove(turn))
     }
@@ -123,6 +127,12 @@ impl Line {
     /// Who waits, in order of admission.
     pub fn turns(&self) -> impl Iterator<Item = &Turn> {
         self.turns.iter().map(|(turn, _)| turn)
+    }
+
+    /// Whether a group waits here.
+    #[must_use]
+    pub fn has(&self, turn: &Turn) -> bool {
+        self.turns.has(turn)
     }
 
     /// How many units wait.

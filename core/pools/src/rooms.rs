@@ -172,6 +172,13 @@ impl Rooms {
         }
     }
 
+    /// A pool may use at least so much from now on, of ordinary capacity.
+    pub fn entitle_at_least(&mut self, pool: PoolIdx, amount: Resources) {
+        if let Some(room) = self.pools.get_mut(pool) {
+            room.entitled = room.entitled.max_each(amount);
+        }
+    }
+
     /// The same rooms, open to everybody within limits but for what somebody is about to use: of each pool so much ordinary room,
     /// and so much of what is lent.
     #[must_use]
@@ -402,6 +409,15 @@ impl Rooms {
         let chain = self.chain(pool);
         chain.fold(Left::MOST, |left, (_, room)| {
             left.min_each(self.left_by(room, side))
+        })
+    }
+
+    /// What a pool and those above it but the root are entitled to beside what they have.
+    #[must_use]
+    pub fn entitled_below_root(&self, pool: PoolIdx, side: Side) -> Resources {
+        let below = self.chain(pool).filter(|(i, _)| *i != ROOT);
+        below.fold(Resources::MAX, |left, (_, room)| {
+            left.min_each(self.left_by(room, side).by_entitlement)
         })
     }
 

@@ -17,7 +17,7 @@ pub use crate::admission::grants::GrantTarget;
 use crate::admission::holds::{HoldInputs, UndatedHolds, holds};
 use crate::admission::rounds::{AdmissionRounds, admissions};
 use crate::admission::router::Router;
-use crate::admission::second_round::Again;
+use crate::admission::second_round::{Again, EnforcedAmounts, SustainedAmounts};
 use crate::admission::starvation::{NOTED, note};
 use crate::demand::DemandState;
 use crate::demand::ask::ask;
@@ -26,7 +26,9 @@ use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Admission, Hold, Holds, Kept, Line, Request, Rooms, Turn, keep_all};
+use echelon_core_pools::{
+    Admission, ClusterIdx, Hold, Holds, Kept, Likeness, Line, Request, Rooms, Turn, keep_all,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,6 +45,10 @@ pub struct LastAdmission {
     held: Timestamp,
     /// What the second round used and gave; `None` when there was none.
     pub(crate) second_round: Option<Again>,
+    /// What of that has lasted for as long as preemption waits.
+    pub(crate) sustained: SustainedAmounts,
+    /// Clusters where pools have more than they are entitled to.
+    surplus_at: BTreeSet<ClusterIdx>,
     /// Capacity holds for units that wait.
     pub(crate) holds: Holds,
     /// What of `rooms` they take.
@@ -80,6 +86,8 @@ pub(crate) struct RequestedCapacity {
 pub(crate) struct AdmissionMoment {
     pub(crate) now: Timestamp,
     pub(crate) patience: Span,
+    /// How long work starves before capacity is made for it.
+    pub(crate) preempt_after: Span,
     /// How long a capacity hold without a date lasts.
     pub(crate) undated_for: Span,
 }
@@ -149,8 +157,10 @@ pub(crate) fn admit(
     let AdmissionMoment {
         now,
         patience,
+        preempt_after,
         undated_for,
     } = at;
+    let is_full = now.since(last.held) >= NOTED;
     let mut rooms = rooms(facts, &demand.ledger, first);
     rooms.close(demand.closed_clusters(now));
     last.holds.now = now;
@@ -161,23 +171,45 @@ pub(crate) fn admit(
         ledger: &demand.ledger,
         holds: &last.holds,
         withheld: &withheld.capacity,
-        first,
+        enforced: EnforcedAmounts {
+            first,
+            sustained: &last.sustained,
+        },
+        is_full,
     };
     let asked = |turn: &Turn| ask(facts, candidates.limits(), turn);
-    let hopeful = |line: &Line| line.since.is_none_or(|since| now.since(since) < patience);
+    // Where pools have more than they are entitled to, preemption makes capacity.
+    let surplus_at = &last.surplus_at;
+    let hopeful = |like: &Likeness, line: &Line| {
+        let is_new = line.since.is_none_or(|since| now.since(since) < patience);
+        is_new || like.clusters.iter().any(|c| surplus_at.contains(c))
+    };
     let (admitted, second_round) = admissions(rounds, &mut rooms, (asked, &router), hopeful);
+    if is_full || second_round.is_some() {
+        let tree = facts.pools.version;
+        last.sustained
+            .note(tree, second_round.as_ref(), now, preempt_after);
+    }
     last.second_round = second_round;
     let noted = (last.noted, now);
-    let starved_pools = &mut last.starved_pools;
-    note(&mut demand.ledger, &rooms, first, noted, starved_pools);
+    let enforced = EnforcedAmounts {
+        first,
+        sustained: &last.sustained,
+    };
+    note(
+        &mut demand.ledger,
+        &rooms,
+        enforced,
+        noted,
+        &mut last.starved_pools,
+    );
     last.noted = now;
-    let is_full = now.since(last.held) >= NOTED;
     let mut run_down_changed = BTreeSet::new();
     if is_full {
         last.held = now;
         let inputs = HoldInputs {
             router: &Router::of(facts, &demand.ledger, &candidates),
-            first,
+            enforced,
             rooms: &rooms,
             requesting: &withheld.requesting,
             starved: &last.starved_pools,
@@ -187,6 +219,7 @@ pub(crate) fn admit(
         let found = holds(inputs, &mut last.undated);
         last.holds.all = found.holds;
         last.blocked = found.blocked;
+        last.surplus_at = found.surplus_at;
         let before = std::mem::replace(&mut last.run_down, found.run_down);
         let changed = before.symmetric_difference(&last.run_down);
         run_down_changed.extend(changed.map(|(job, _)| *job));

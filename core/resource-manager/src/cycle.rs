@@ -182,6 +182,7 @@ impl ResourceManager {
         let at = AdmissionMoment {
             now,
             patience: Span(self.config.spill_after.0.saturating_mul(2)),
+            preempt_after: self.config.preemption.after,
             undated_for: self.config.preemption.patience,
         };
         let Picture {

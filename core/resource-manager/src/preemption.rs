@@ -10,6 +10,7 @@ pub(crate) mod losers;
 pub(crate) mod preempt;
 pub(crate) mod starved;
 pub(crate) mod unplaced;
+pub(crate) mod within;
 
 use crate::admission::LastAdmission;
 use crate::demand::ledger::Ledger;

@@ -5,9 +5,9 @@
 //! that is bound without a grant. Work also returns that is granted and finds no host while another cluster
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
-use crate::admission::{GrantChange, GrantTarget};
 use crate::admission::binding::allowance;
 use crate::admission::router::{GroupOf, Router, Within, take};
+use crate::admission::{GrantChange, GrantTarget};
 use crate::assignment::indexes::{mark, missing};
 use crate::assignment::ranges::{Cut, change};
 use crate::demand::request::{avoided, have, terms_of, unit_of};

@@ -8,10 +8,10 @@ use echelon_core_gateway::pools::{
     PoolChange, create_pool, delete_pool, get_pool, list_pools, undelete_pool, update_pool,
 };
 use echelon_core_gateway::{ApiError, resource};
-use echelon_core_model::pool::{Pool, PoolKind};
+use echelon_core_model::pool::{Pool, PoolKind, PreemptWithin};
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_proto::convert::Problems;
-use echelon_proto::convert::pool::{pool, read_bounds, read_kind, read_pool};
+use echelon_proto::convert::pool::{pool, read_bounds, read_kind, read_pool, read_preempt_within};
 use echelon_proto::convert::quantity::{read_limit, read_resources, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -159,6 +159,12 @@ fn read_pool_kind(number: i32) -> Result<PoolKind, ApiError> {
     problems.or(kind).map_err(|p| ApiError::fields(violations(p)))
 }
 
+fn read_within(number: i32) -> Result<PreemptWithin, ApiError> {
+    let mut problems = Problems::default();
+    let within = read_preempt_within(number, "pool.preempt_within", &mut problems);
+    problems.or(within).map_err(|p| ApiError::fields(violations(p)))
+}
+
 fn read_new(wanted: &v1::Pool) -> Result<Pool, ApiError> {
     let mut problems = Problems::default();
     let new = read_pool(wanted, "pool", &mut problems);
@@ -178,9 +184,15 @@ fn check_mask(mask: &[String]) -> Result<(), ApiError> {
     let known = |path: &String| {
         path == "*"
             || path == "kind"
-            || ["priority", "max_jobs", "max_instances", "fair_users"]
-                .iter()
-                .any(|f| path == f)
+            || [
+                "priority",
+                "max_jobs",
+                "max_instances",
+                "fair_users",
+                "preempt_within",
+            ]
+            .iter()
+            .any(|f| path == f)
             || all
                 .iter()
                 .any(|f| path == f || Kind::ALL.iter().any(|k| *path == format!("{f}.{}", k.field())))
@@ -189,7 +201,7 @@ fn check_mask(mask: &[String]) -> Result<(), ApiError> {
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, reservation, limit, share, max_instance, controller_limit or revocable_limit, the last six whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, preempt_within, reservation, limit, share, max_instance, controller_limit or revocable_limit, the last six whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -246,6 +258,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
             wanted.revocable_limit.is_some(),
         ),
         fair_users: whole("fair_users", wanted.fair_users).then_some(wanted.fair_users),
+        preempt_within: if whole("preempt_within", wanted.preempt_within != 0) {
+            Some(read_within(wanted.preempt_within)?)
+        } else {
+            None
+        },
         max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
         max_instances: whole("max_instances", wanted.max_instances.is_some())
             .then(|| wanted.max_instances.unwrap_or(u64::MAX)),
@@ -281,6 +298,9 @@ mod tests {
         assert_eq!((all.max_jobs, all.max_instances), (None, None));
         assert_eq!(all.fair_users, None);
         assert_eq!(change(&["fair_users"]).unwrap().fair_users, Some(false));
+        assert_eq!(all.preempt_within, None);
+        let within = change(&["preempt_within"]).unwrap().preempt_within;
+        assert_eq!(within, Some(PreemptWithin::Auto));
         assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
         assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
         assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);

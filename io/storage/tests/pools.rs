@@ -5,7 +5,7 @@ use echelon_core_gateway::ApiError;
 use echelon_core_gateway::apply::{WantedPool, WantedTree, apply_pools, plan_pools};
 use echelon_core_gateway::pools::{PoolChange, create_pool, delete_pool, get_pool, update_pool};
 use echelon_core_gateway::port::Facts;
-use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::store::{Answer, Consistency, Op, OpResult, Query};
 use echelon_core_model::{Kind, PoolId, Resources, Span, Version};
 use echelon_core_pools::tree::MAX_QUANTITY;
@@ -58,6 +58,7 @@ fn full(path: &str) -> Pool {
         max_jobs: MAX_QUANTITY,
         max_instances: MAX_QUANTITY,
         fair_users: true,
+        preempt_within: PreemptWithin::LowerPriority,
         ..Pool::new(PoolId::new(""), path)
     }
 }

@@ -4,7 +4,7 @@ use super::quantity::{limit, read_limit, read_resources, resources};
 use crate::convert::Problems;
 use crate::echelon::v1;
 use echelon_core_model::PoolId;
-use echelon_core_model::pool::{Pool, PoolKind, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PreemptWithin, PriorityBounds};
 
 /// To the wire.
 #[must_use]
@@ -24,6 +24,7 @@ pub fn pool(p: &Pool) -> v1::Pool {
         controller_limit: Some(limit(&p.controller_limit)),
         revocable_limit: Some(limit(&p.revocable_limit)),
         fair_users: p.fair_users,
+        preempt_within: preempt_within(p.preempt_within).into(),
         max_jobs: (p.max_jobs < u64::MAX).then_some(p.max_jobs),
         max_instances: (p.max_instances < u64::MAX).then_some(p.max_instances),
     }
@@ -60,6 +61,7 @@ pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
         controller_limit: read_limit(p.controller_limit),
         revocable_limit: read_limit(p.revocable_limit),
         fair_users: p.fair_users,
+        preempt_within: read_preempt_within(p.preempt_within, &format!("{path}.preempt_within"), problems),
         max_jobs: p.max_jobs.unwrap_or(u64::MAX),
         max_instances: p.max_instances.unwrap_or(u64::MAX),
         ..new
@@ -83,6 +85,29 @@ pub fn read_kind(number: i32, path: &str, problems: &mut Problems) -> PoolKind {
         Err(_) => {
             problems.add(path, format!("{number} is no kind of pool"));
             PoolKind::Elastic
+        }
+    }
+}
+
+/// To the wire.
+#[must_use]
+pub const fn preempt_within(within: PreemptWithin) -> v1::PreemptWithin {
+    match within {
+        PreemptWithin::Auto => v1::PreemptWithin::Unspecified,
+        PreemptWithin::Never => v1::PreemptWithin::Never,
+        PreemptWithin::LowerPriority => v1::PreemptWithin::LowerPriority,
+    }
+}
+
+/// From the wire; what is not said is left to the pool above.
+pub fn read_preempt_within(number: i32, path: &str, problems: &mut Problems) -> PreemptWithin {
+    match v1::PreemptWithin::try_from(number) {
+        Ok(v1::PreemptWithin::Unspecified) => PreemptWithin::Auto,
+        Ok(v1::PreemptWithin::Never) => PreemptWithin::Never,
+        Ok(v1::PreemptWithin::LowerPriority) => PreemptWithin::LowerPriority,
+        Err(_) => {
+            problems.add(path, format!("{number} is no value of preempt_within"));
+            PreemptWithin::Auto
         }
     }
 }

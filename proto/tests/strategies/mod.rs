@@ -24,7 +24,7 @@ use echelon_core_model::instance::{
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
 use echelon_core_model::pod::Member;
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::restart::{RestartPart, RestartProgress, Restarts};
 use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
@@ -872,7 +872,10 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         resources(),
         bounds_of_resources(),
         resources(),
-        select(PoolKind::ALL.to_vec()),
+        (
+            select(PoolKind::ALL.to_vec()),
+            select(PreemptWithin::ALL.to_vec()),
+        ),
         (
             bounds_of_resources(),
             bounds_of_resources(),
@@ -888,7 +891,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             reservation,
             limit,
             share,
-            kind,
+            (kind, preempt_within),
             (max_instance, controller_limit, revocable_limit),
             priority,
             ((deleting, fair_users), version, max_jobs, max_instances),
@@ -906,6 +909,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             max_jobs,
             max_instances,
             fair_users,
+            preempt_within,
             deleting,
             version,
         },

@@ -87,7 +87,10 @@ pub(crate) fn grants(
     more: &BTreeMap<(JobId, SliceKey), u64>,
 ) -> BTreeMap<(JobId, SliceKey), GrantTarget> {
     let mut out = BTreeMap::new();
-    let jobs = inputs.jobs.iter().filter_map(|id| Some((*id, facts.jobs.get(id)?)));
+    let jobs = inputs
+        .jobs
+        .iter()
+        .filter_map(|id| Some((*id, facts.jobs.get(id)?)));
     for (id, job) in jobs.filter(|(_, job)| job.is_live()) {
         let all = lines(facts, id, job);
         for of_group in all.chunk_by(|a, b| a.key.group == b.key.group) {
@@ -129,7 +132,10 @@ fn targets(spec: Option<&GroupSpec>, slices: &[SliceInput<'_>]) -> Vec<(SliceKey
         let SliceInput { line, grant, .. } = slice;
         let stays = line.count.active.saturating_sub(line.count.preempting);
         let taken_over = stays.max(line.count.granted.min(line.count.unended()));
-        let base = grant.map(|g| in_force(g, line)).unwrap_or(taken_over).saturating_add(slice.more);
+        let base = grant
+            .map(|g| in_force(g, line))
+            .unwrap_or(taken_over)
+            .saturating_add(slice.more);
         base.min(line.count.unended().max(line.count.active))
     };
     let now: Vec<u64> = slices.iter().map(now).collect();

@@ -12,17 +12,17 @@
 //! its capacity.
 
 use crate::admission::router::Router;
+use crate::admission::second_round::EnforcedAmounts;
 use crate::demand::ask::ask;
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::{Line as SliceLine, lines};
-use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
-use echelon_core_pools::{Hold, Request, Rooms, Side, Turn};
+use echelon_core_pools::{ClusterIdx, Hold, Request, Rooms, Side, Turn};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +35,8 @@ const RUN_DOWN: usize = 4_096;
 #[derive(Clone, Copy)]
 pub(crate) struct HoldInputs<'a> {
     pub(crate) router: &'a Router<'a>,
-    /// What pools are entitled to.
-    pub(crate) first: &'a Entitled,
+    /// What preemption enforces for pools.
+    pub(crate) enforced: EnforcedAmounts<'a>,
     /// The capacity that this admission left.
     pub(crate) rooms: &'a Rooms,
     /// Jobs for which preemption makes capacity. That is held by the preemption request.
@@ -57,6 +57,8 @@ pub(crate) struct FoundHolds {
     pub(crate) blocked: BTreeSet<JobId>,
     /// Slices of which nothing that ends is replaced.
     pub(crate) run_down: BTreeSet<(JobId, SliceKey)>,
+    /// Clusters, in order of id, where pools have more than they are entitled to.
+    pub(crate) surplus_at: BTreeSet<ClusterIdx>,
 }
 
 /// Since when units have had, or have been refused, holds without a date.
@@ -81,8 +83,12 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
     undated.0.retain(|turn, _| waiting.contains_key(turn));
     let mut search = HoldSearch {
         inputs,
-        endings: if waiting.is_empty() { Vec::new() } else { endings(facts, ledger) },
-        surplus: surplus(facts, inputs.first, inputs.rooms),
+        endings: if waiting.is_empty() {
+            Vec::new()
+        } else {
+            endings(facts, ledger)
+        },
+        surplus: surplus(facts, inputs.enforced, inputs.rooms),
         rooms: inputs.rooms.clone(),
         owed: BTreeMap::new(),
         owed_in: BTreeMap::new(),
@@ -98,7 +104,24 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
             search.look(turn, &request, is_starved, undated);
         }
     }
+    search.found.surplus_at = surplus_at(inputs);
     search.found
+}
+
+/// Clusters where pools have more than they are entitled to. What the second round gives protects nothing
+/// from the first.
+fn surplus_at(inputs: HoldInputs<'_>) -> BTreeSet<ClusterIdx> {
+    let (facts, ledger) = (inputs.router.facts(), inputs.router.ledger());
+    let entitled = |pool: PoolIdx| inputs.enforced.first.ordinary.amount(pool);
+    let pools = facts.hierarchy.indexes().filter(|pool| *pool != ROOT);
+    let beyond = pools.filter(|pool| !inputs.rooms.taken(*pool).0.fits(entitled(*pool)));
+    let beyond: BTreeSet<PoolIdx> = beyond.collect();
+    let clusters = facts.clusters.keys().enumerate();
+    let with_more = clusters.filter(|(_, cluster)| {
+        let mut losers = ledger.losers(cluster, |pool| beyond.contains(&pool));
+        losers.next().is_some()
+    });
+    with_more.map(|(i, _)| i).collect()
 }
 
 /// The units that may get a hold, in order of admission, with whether each is starved: gangs, and the first of
@@ -115,10 +138,14 @@ fn waiting<'a>(ledger: &'a Ledger, starved: &BTreeSet<PoolIdx>) -> BTreeMap<&'a 
 }
 
 /// What each pool has beyond what it may use, after both rounds.
-fn surplus(facts: &FederationFacts, first: &Entitled, rooms: &Rooms) -> BTreeMap<PoolIdx, Resources> {
+fn surplus(
+    facts: &FederationFacts,
+    enforced: EnforcedAmounts<'_>,
+    rooms: &Rooms,
+) -> BTreeMap<PoolIdx, Resources> {
     let of = |pool: PoolIdx| {
         let (_, given) = rooms.bounds(pool);
-        let may_use = first.ordinary.amount(pool).max_each(given);
+        let may_use = enforced.amount(pool).max_each(given);
         (pool, rooms.taken(pool).0.minus(may_use))
     };
     let pools = facts.hierarchy.indexes().filter(|pool| *pool != ROOT).map(of);
@@ -261,7 +288,11 @@ impl HoldSearch<'_> {
             return;
         }
         let lacking = open.iter().map(|cluster| {
-            let place = HoldPlace { turn, request, cluster };
+            let place = HoldPlace {
+                turn,
+                request,
+                cluster,
+            };
             (place, self.shortage(place))
         });
         let lacking: Vec<(HoldPlace<'_>, Shortage)> = lacking.collect();
@@ -276,8 +307,12 @@ impl HoldSearch<'_> {
         // Of several clusters the one where it can begin first.
         let dated = dated.min_by_key(|(_, until, _)| *until);
         let found = dated.or_else(|| {
-            let possible = lacking.iter().filter(|(place, shortage)| self.may_end(*place, shortage));
-            let first = possible.map(|(place, shortage)| (*place, None, shortage.clone())).next();
+            let possible = lacking
+                .iter()
+                .filter(|(place, shortage)| self.may_end(*place, shortage));
+            let first = possible
+                .map(|(place, shortage)| (*place, None, shortage.clone()))
+                .next();
             let lasts = self.inputs.undated_for;
             first.filter(|_| is_starved && undated.may_have(turn, self.inputs.now, lasts))
         });
@@ -289,7 +324,9 @@ impl HoldSearch<'_> {
         };
         let now = lacking.iter().find(|(p, _)| p.cluster == place.cluster);
         if let Some((_, now)) = now {
-            self.found.run_down.extend(run_down(self.inputs, &self.surplus, place, now));
+            self.found
+                .run_down
+                .extend(run_down(self.inputs, &self.surplus, place, now));
             let owed = self.owed.entry(place.cluster.clone()).or_default();
             *owed = owed.plus(request.unit.shape.min_each(now.there.lacks));
             for (pool, lack) in &now.pools {
@@ -318,7 +355,7 @@ impl HoldSearch<'_> {
     /// Whether all of a unit fits into what its pool, and every pool above, is entitled to.
     fn is_entitled(&self, request: &Request) -> bool {
         let mut pools = chain(self.inputs.router.facts(), request.pool).filter(|i| *i != ROOT);
-        let amount = |i: PoolIdx| self.inputs.first.ordinary.amount(i);
+        let amount = |i: PoolIdx| self.inputs.enforced.amount(i);
         pools.all(|i| request.unit.shape.fits(amount(i)))
     }
 
@@ -329,7 +366,7 @@ impl HoldSearch<'_> {
         let owed = self.owed.get(place.cluster).copied().unwrap_or_default();
         let pools = chain(facts, request.pool).map(|i| {
             let limit = facts.hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit);
-            let most = self.inputs.first.ordinary.amount(i).min_each(limit);
+            let most = self.inputs.enforced.amount(i).min_each(limit);
             let owed = self.owed_in.get(&i).copied().unwrap_or_default();
             (i, Lack::new(need, owed, most.minus(self.rooms.taken(i).0)))
         });
@@ -341,7 +378,11 @@ impl HoldSearch<'_> {
 
     /// By when enough has certainly ended, and what the unit lacks beside what has ended then.
     fn dated(&self, place: HoldPlace<'_>, mut shortage: Shortage) -> Option<(Timestamp, Shortage)> {
-        for ending in self.endings.iter().filter(|e| !e.is_replaced || self.runs_down(place, e)) {
+        for ending in self
+            .endings
+            .iter()
+            .filter(|e| !e.is_replaced || self.runs_down(place, e))
+        {
             shortage.ends(place.cluster, ending);
             if shortage.is_met() {
                 return Some((ending.at, shortage));
@@ -354,7 +395,10 @@ impl HoldSearch<'_> {
     fn runs_down(&self, place: HoldPlace<'_>, ending: &Ending) -> bool {
         let own = ending.pools.first() == Some(&place.request.pool);
         let is_later = ending.order > (place.turn.priority, place.turn.job);
-        let beyond = ending.pools.first().is_some_and(|pool| self.surplus.contains_key(pool));
+        let beyond = ending
+            .pools
+            .first()
+            .is_some_and(|pool| self.surplus.contains_key(pool));
         own && is_later || !own && beyond
     }
 
@@ -362,7 +406,10 @@ impl HoldSearch<'_> {
     fn may_end(&self, place: HoldPlace<'_>, shortage: &Shortage) -> bool {
         let ledger = self.inputs.router.ledger();
         let (mut there, mut everywhere) = (Resources::ZERO, Resources::ZERO);
-        for id in ledger.holders_after(place.request.pool, place.turn).take(RUN_DOWN) {
+        for id in ledger
+            .holders_after(place.request.pool, place.turn)
+            .take(RUN_DOWN)
+        {
             for (cluster, has) in ledger.ordinary_at(id) {
                 everywhere = everywhere.plus(has);
                 if cluster == *place.cluster {
@@ -378,7 +425,10 @@ impl HoldSearch<'_> {
             }
         }
         let own = shortage.pools.get(&place.request.pool);
-        let others = self.surplus.iter().filter(|(pool, _)| **pool != place.request.pool);
+        let others = self
+            .surplus
+            .iter()
+            .filter(|(pool, _)| **pool != place.request.pool);
         let above = others.fold(everywhere, |sum, (_, beyond)| sum.plus(*beyond));
         shortage.there.lacks.fits(there)
             && own.is_none_or(|own| own.lacks.fits(everywhere))
@@ -403,7 +453,10 @@ fn run_down(
         let anywhere = |cluster: &ClusterId| pool_lacks || cluster == place.cluster;
         out.extend(replaced(facts, id, anywhere).map(|key| (id, key)));
     }
-    let lacks = shortage.pools.values().fold(shortage.there.lacks, |all, l| all.max_each(l.lacks));
+    let lacks = shortage
+        .pools
+        .values()
+        .fold(shortage.there.lacks, |all, l| all.max_each(l.lacks));
     let above: BTreeSet<PoolIdx> = chain(facts, pool).collect();
     let helps = |of: &PoolIdx| {
         let beyond = surplus.get(of).filter(|_| !above.contains(of));
@@ -412,7 +465,10 @@ fn run_down(
     // Pools above the unit lack something: all clusters help.
     let is_lacking = |i: &PoolIdx| shortage.pools.get(i).is_some_and(|l| !l.lacks.is_zero());
     let pools_above = above.iter().any(|i| *i != pool && *i != ROOT && is_lacking(i));
-    let clusters = facts.clusters.keys().filter(|c| pools_above || *c == place.cluster);
+    let clusters = facts
+        .clusters
+        .keys()
+        .filter(|c| pools_above || *c == place.cluster);
     for cluster in clusters {
         let others = ledger.losers(cluster, |of| helps(&of));
         for (_, _, id) in others.take(RUN_DOWN) {
@@ -428,7 +484,10 @@ fn replaced(
     id: JobId,
     at: impl Fn(&ClusterId) -> bool,
 ) -> impl Iterator<Item = SliceKey> {
-    let job = facts.jobs.get(&id).and_then(|job| Some((job, job.spec.as_deref()?)));
+    let job = facts
+        .jobs
+        .get(&id)
+        .and_then(|job| Some((job, job.spec.as_deref()?)));
     let slices = job.map(|(job, spec)| {
         let all = lines(facts, id, job).into_iter();
         let some = all.filter(|line| at(&line.key.cluster) && is_replaced(spec, line));

@@ -1,14 +1,14 @@
 //! The rounds of an admission: first what pools are entitled to, then what no pool can use of that.
 
 use crate::admission::WithheldCapacity;
-use crate::admission::second_round::{Again, BothLeft, usable};
+use crate::admission::second_round::{Again, BothLeft, EnforcedAmounts, usable};
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
-    Admission, HoldScope, Holds, Likeness, Line, Queue, Request, Rooms, Route, ScopedHolds, Side, Turn, Usable,
-    admit, admit_held, give_out_again,
+    Admission, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route, ScopedHolds, Side,
+    Turn, Usable, admit, admit_held, give_out_again,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,10 @@ pub(crate) struct AdmissionRounds<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) holds: &'a Holds,
     pub(crate) withheld: &'a [WithheldCapacity],
-    /// What pools are entitled to.
-    pub(crate) first: &'a Entitled,
+    /// What pools are entitled to, and what preemption enforces.
+    pub(crate) enforced: EnforcedAmounts<'a>,
+    /// What is divided a second time although no cluster has capacity for it: preemption enforces that.
+    pub(crate) is_full: bool,
 }
 
 /// Admits into the capacity holds of preemption requests, then within round 0, then within the second round.
@@ -30,33 +32,51 @@ pub(crate) fn admissions(
     rounds: AdmissionRounds<'_>,
     rooms: &mut Rooms,
     (ask, route): (impl Fn(&Turn) -> Option<Request>, &impl Route),
-    hopeful: impl Fn(&Line) -> bool,
+    hopeful: impl Fn(&Likeness, &Line) -> bool,
 ) -> (Vec<Admission>, Option<Again>) {
     let AdmissionRounds {
         facts,
         ledger,
         holds,
         withheld,
-        first,
+        enforced,
+        is_full,
     } = rounds;
+    let first = enforced.first;
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
+    // What preemption has made capacity for may be more than its pool is entitled to.
+    for pool in withheld.iter().map(|w| w.request.pool) {
+        let chain = std::iter::once(pool).chain(facts.hierarchy.above(pool));
+        chain.for_each(|i| rooms.entitle_at_least(i, enforced.amount(i)));
+    }
     add_to(&mut admitted, admit_withheld(withheld, rooms));
-    round(queue, (holds, HoldScope::Later), rooms, (&ask, route), &mut admitted);
+    if !withheld.is_empty() {
+        rooms.entitle(&first.ordinary, &first.lent);
+    }
+    round(
+        queue,
+        (holds, HoldScope::Later),
+        rooms,
+        (&ask, route),
+        &mut admitted,
+    );
     let most = rooms
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
-    let mut open = queue.pools().filter(|(_, lines)| lines.least().fits(most));
-    let somebody_waits = open.any(|(pool, lines)| {
+    let fits = |lines: &Lines| is_full || lines.least().fits(most);
+    let mut open = queue.pools().filter(|(_, lines)| fits(lines));
+    let is_needed = open.any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
-        let why = |like: &Likeness| left.lacking(rooms, like);
-        lines
-            .likenesses()
-            .any(|like| why(like) == Some(ReasonCode::PoolEntitlement))
+        lines.iter().any(|(like, line)| match left.lacking(rooms, like) {
+            Some(ReasonCode::PoolEntitlement) => true,
+            Some(ReasonCode::NoClusterCapacity) => is_full && left.is_beyond(like) && hopeful(like, line),
+            _ => false,
+        })
     });
     let mut given = None;
-    if somebody_waits {
-        let usable = usable((facts, ledger, holds), rooms, hopeful);
+    if is_needed {
+        let usable = usable((facts, ledger, holds), rooms, &hopeful);
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
         let second = Entitled {
             ordinary: Arc::new(again(&facts.hierarchy, &first.ordinary, &usable.ordinary)),

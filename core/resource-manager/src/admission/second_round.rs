@@ -3,7 +3,7 @@
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
-use echelon_core_model::{ReasonCode, Resources, Version};
+use echelon_core_model::{ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
 
@@ -42,7 +42,7 @@ impl BothUsable {
 pub(crate) fn usable(
     (facts, ledger, holds): (&FederationFacts, &Ledger, &Holds),
     rooms: &Rooms,
-    hopeful: impl Fn(&Line) -> bool,
+    hopeful: impl Fn(&Likeness, &Line) -> bool,
 ) -> BothUsable {
     let none = vec![Usable::default(); facts.hierarchy.len()];
     let mut out = BothUsable {
@@ -67,9 +67,10 @@ pub(crate) fn usable(
         // If not even the smallest request fits into any cluster, only work counts that has not waited long.
         let full = holds.all.is_empty() && !lines.least().fits(most);
         let left = BothLeft::of(rooms, pool);
-        for (like, line) in lines.iter().filter(|(_, line)| !full || hopeful(line)) {
-            // The capacity hold of a gang is used once the rest of what it needs is free.
-            if !holds.all.is_empty() && line.turns().any(|t| holds.all.iter().any(|h| h.turn == *t)) {
+        for (like, line) in lines.iter().filter(|(like, line)| !full || hopeful(like, line)) {
+            // A capacity hold is used once the rest of what its unit needs is free.
+            let is_held = holds.all.iter().any(|hold| line.has(&hold.turn));
+            if is_held && !left.is_beyond(like) {
                 ordinary.amount = ordinary.amount.plus(like.unit.shape);
                 continue;
             }
@@ -78,14 +79,17 @@ pub(crate) fn usable(
                 Side::Revocable => like.unit.shape.lent_part(kinds),
             };
             let of_ordinary = like.unit.shape.minus(of_lent);
+            let there = left.below_root(like.terms.side);
             match left.lacking(rooms, like) {
-                Some(ReasonCode::PoolEntitlement) => {
-                    let there = left.of_side(like.terms.side).by_entitlement;
+                Some(ReasonCode::NoClusterCapacity) if !hopeful(like, line) => {}
+                Some(ReasonCode::PoolEntitlement | ReasonCode::NoClusterCapacity)
+                    if !like.unit.shape.fits(there) =>
+                {
                     let lacks = like.unit.shape.minus(like.unit.shape.min_each(there)).kinds();
                     ordinary.lacks = ordinary.lacks.max_each(lacks.min_each(of_ordinary.kinds()));
                     lent.lacks = lent.lacks.max_each(lacks.min_each(of_lent.kinds()));
                 }
-                Some(ReasonCode::NoClusterCapacity) if hopeful(line) => {
+                Some(ReasonCode::NoClusterCapacity) => {
                     ordinary.amount = ordinary.amount.plus(of_ordinary.times(line.waiting()));
                     lent.amount = lent.amount.plus(of_lent.times(line.waiting()));
                 }
@@ -100,6 +104,7 @@ pub(crate) fn usable(
 pub(crate) struct BothLeft {
     ordinary: Left,
     revocable: Left,
+    below_root: (Resources, Resources),
 }
 
 impl BothLeft {
@@ -107,6 +112,10 @@ impl BothLeft {
         Self {
             ordinary: rooms.left(pool, Side::Ordinary),
             revocable: rooms.left(pool, Side::Revocable),
+            below_root: (
+                rooms.entitled_below_root(pool, Side::Ordinary),
+                rooms.entitled_below_root(pool, Side::Revocable),
+            ),
         }
     }
 
@@ -117,8 +126,87 @@ impl BothLeft {
         }
     }
 
+    /// What pools below the root are entitled to beside what they have. The root has all that there is, so it
+    /// leaves nothing where clusters are full.
+    fn below_root(&self, side: Side) -> Resources {
+        match side {
+            Side::Ordinary => self.below_root.0,
+            Side::Revocable => self.below_root.1,
+        }
+    }
+
+    /// Whether a unit does not fit into that.
+    pub(crate) fn is_beyond(&self, like: &Likeness) -> bool {
+        !like.unit.shape.fits(self.below_root(like.terms.side))
+    }
+
     pub(crate) fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
         rooms.lacking(self.of_side(like.terms.side), like)
+    }
+}
+
+/// What the second round has given for as long as preemption waits. That is enforced like what pools are
+/// entitled to. What it gave for a moment only is not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SustainedAmounts {
+    /// The version of the pool tree.
+    tree: Version,
+    /// When the present period began.
+    since: Timestamp,
+    /// The least that each pool was given in the period before, and in the present one.
+    before: Option<Vec<Resources>>,
+    present: Option<Vec<Resources>>,
+}
+
+impl SustainedAmounts {
+    /// Notes what a second round gave, or that none was needed. `period`: how long preemption waits.
+    pub(crate) fn note(&mut self, tree: Version, second: Option<&Again>, now: Timestamp, period: Span) {
+        let given = second.map(|second| &second.ordinary.given);
+        let Some(given) = given.filter(|_| self.tree == tree) else {
+            *self = Self {
+                tree,
+                since: now,
+                before: None,
+                present: given.cloned(),
+            };
+            return;
+        };
+        let least = match self.present.take() {
+            Some(least) => least.iter().zip(given).map(|(a, b)| a.min_each(*b)).collect(),
+            None => given.clone(),
+        };
+        if now.since(self.since) >= period {
+            self.since = now;
+            self.before = Some(least);
+            self.present = Some(given.clone());
+        } else {
+            self.present = Some(least);
+        }
+    }
+
+    /// What of a pool's second round has lasted.
+    fn amount(&self, pool: PoolIdx) -> Resources {
+        let of = |all: &Option<Vec<Resources>>| all.as_ref().and_then(|all| all.get(pool)).copied();
+        let both = of(&self.before).zip(of(&self.present));
+        both.map_or(Resources::ZERO, |(before, present)| before.min_each(present))
+    }
+}
+
+/// What preemption enforces for pools: what they are entitled to, and what the second round has given for as
+/// long as preemption waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EnforcedAmounts<'a> {
+    pub(crate) first: &'a Entitled,
+    pub(crate) sustained: &'a SustainedAmounts,
+}
+
+impl EnforcedAmounts<'_> {
+    /// Of a pool, in ordinary capacity.
+    pub(crate) fn amount(&self, pool: PoolIdx) -> Resources {
+        self.first
+            .ordinary
+            .amount(pool)
+            .max_each(self.sustained.amount(pool))
     }
 }
 

@@ -1,8 +1,7 @@
 //! Tracks since when waiting requests find no capacity although their pool is entitled to it.
 
-use crate::admission::second_round::BothLeft;
+use crate::admission::second_round::{BothLeft, EnforcedAmounts};
 use crate::demand::ledger::Ledger;
-use crate::division::Entitled;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Line, Rooms, Side, Turn};
@@ -26,13 +25,13 @@ struct ClassState {
 
 /// Notes for each equivalence class of requests since when no cluster has capacity for it, and since when it
 /// is starved. A class is starved if it finds no capacity in a cluster or a pool, although its first unit
-/// would fit inside its own pool's entitlement before all work of that pool that comes after it. Pools above
+/// would fit inside what its own pool may use, as preemption enforces it, before all work of that pool that comes after it. Pools above
 /// may have used up their entitlement or limit: then other pools below them have more than their own.
 /// Revocable work is never starved. Checks the pools that are due since the last call.
 pub(crate) fn note(
     ledger: &mut Ledger,
     rooms: &Rooms,
-    first: &Entitled,
+    enforced: EnforcedAmounts<'_>,
     (before, now): (Timestamp, Timestamp),
     starved_pools: &mut BTreeSet<PoolIdx>,
 ) {
@@ -43,7 +42,9 @@ pub(crate) fn note(
     let pools = ledger.queue().pools().filter(|(pool, _)| due(*pool));
     let found = pools.map(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
-        let of = |(like, line): (&Likeness, &Line)| class_state((ledger, rooms, first), pool, (like, line), &left);
+        let of = |(like, line): (&Likeness, &Line)| {
+            class_state((ledger, rooms, enforced), pool, (like, line), &left)
+        };
         (pool, lines.iter().map(of).collect())
     });
     let found: BTreeMap<PoolIdx, Vec<ClassState>> = found.collect();
@@ -61,7 +62,7 @@ pub(crate) fn note(
 }
 
 fn class_state(
-    (ledger, rooms, first): (&Ledger, &Rooms, &Entitled),
+    (ledger, rooms, enforced): (&Ledger, &Rooms, EnforcedAmounts<'_>),
     pool: PoolIdx,
     (like, line): (&Likeness, &Line),
     left: &BothLeft,
@@ -77,10 +78,12 @@ fn class_state(
         let own = OwnCapacity {
             ledger,
             pool,
-            entitled: first.ordinary.amount(pool),
+            entitled: enforced.amount(pool),
             taken: rooms.taken(pool).0,
         };
-        line.turns().next().is_some_and(|turn| own.fits(like.unit.shape, turn))
+        line.turns()
+            .next()
+            .is_some_and(|turn| own.fits(like.unit.shape, turn))
     };
     ClassState {
         waits: lacks == Some(ReasonCode::NoClusterCapacity),

@@ -245,7 +245,12 @@ pub(crate) fn expire(
         let first = view.claim.parts.first();
         let key = first.map(|part| (view.claim.job, part.group.clone()));
         if let Some(key) = key {
-            if in_vain {
+            if view.claim.keeps_host() {
+                // What was kept for long without effect is free for other work as long.
+                if in_vain || now >= view.since.plus(rules.patience) {
+                    claims.kept_in_vain.insert(key, now.plus(rules.patience));
+                }
+            } else if in_vain {
                 let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
                 let wait = rules.after.0.saturating_mul(1 << tries.min(5));
                 claims
@@ -261,6 +266,7 @@ pub(crate) fn expire(
     claims
         .refused
         .retain(|(job, _), (until, _)| lives(job) && now < until.plus(rules.patience));
+    claims.kept_in_vain.retain(|_, until| *until > now);
     let starved: BTreeSet<JobId> = claims.refused.keys().map(|(job, _)| *job).collect();
     claims.holders.retain(|(job, _), _| starved.contains(job));
     claims.taken.retain(|(at, _)| now.since(*at) < Span::minutes(1));

@@ -52,6 +52,8 @@ pub struct Claims {
     pub all: BTreeMap<ClaimId, ClaimView>,
     /// Groups for which none could be made: until when no other is made, and how often in a row.
     pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
+    /// Groups for which no host's capacity could be kept, and until when that is not tried again.
+    pub(crate) kept_in_vain: BTreeMap<(JobId, GroupName), Timestamp>,
     /// The pools that use the clusters where a group waits in vain, as of the last time that was looked at.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// Since when jobs are starved.
@@ -72,6 +74,7 @@ impl Claims {
         let Self {
             all,
             refused,
+            kept_in_vain,
             holders,
             starved,
             untold: _,
@@ -79,7 +82,7 @@ impl Claims {
             taken,
             budget: _,
         } = self;
-        all.len() + refused.len() + holders.len() + starved.len() + taken.len()
+        all.len() + refused.len() + kept_in_vain.len() + holders.len() + starved.len() + taken.len()
     }
 
     /// The requests at a cluster.
@@ -193,6 +196,11 @@ impl Claims {
     /// Whether no request is made for a group now, since none could be made a short while ago.
     pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|(until, _)| *until > now)
+    }
+
+    /// Whether no host's capacity is kept for a group now, since none could be a short while ago.
+    pub(crate) fn is_kept_in_vain(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
+        self.kept_in_vain.get(key).is_some_and(|until| *until > now)
     }
 
     /// Forgets the requests of a cluster when a stream to its shard has opened:

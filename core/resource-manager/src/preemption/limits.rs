@@ -3,7 +3,7 @@
 //! Nothing is held on hosts. What the victims release is held in the pools, and in sum on the cluster where
 //! the group waits.
 
-use crate::preemption::losers::{Lacking, Offered};
+use crate::preemption::losers::{Lacking, Offered, VictimSource};
 use crate::preemption::preempt::{Claimed, Draft, Offer};
 use echelon_core_model::claim::{ClaimId, Quota};
 use echelon_core_model::{ClusterId, Resources};
@@ -44,7 +44,7 @@ impl Offer<'_> {
         let unit = request.unit.shape;
         let left = |i: &PoolIdx| {
             let (limit, entitled) = self.rooms.bounds(*i);
-            let bound = limit.min_each(entitled.max_each(self.first.ordinary.amount(*i)));
+            let bound = limit.min_each(entitled.max_each(self.enforced.amount(*i)));
             bound.plus(self.losers.going(*i)).minus(self.rooms.taken(*i).0)
         };
         let hierarchy = &self.known.facts.hierarchy;
@@ -212,7 +212,7 @@ impl Offer<'_> {
             cluster,
             room,
             choice: Resources::ZERO,
-            below: Some(sought.pressed.pool),
+            from: VictimSource::SurplusBelow(sought.pressed.pool),
         };
         self.losers.offer(sought.request, lacking)
     }

@@ -1,11 +1,12 @@
 //! Preemption candidates. A slice may lose only what its pool, and every pool above it that is not above
-//! the requesting group, has beyond its own entitlement. An instance that would fit whole inside the
-//! entitlement is never taken. A gang is preempted whole, as one instance as large as all of it, and only
-//! where single instances do not suffice.
+//! the requesting group, has beyond what preemption enforces for it. An instance that would fit whole inside
+//! that is never taken. Within the pool of the requesting group a slice may lose all it has, if its priority
+//! is lower. A gang is preempted whole, as one instance as large as all of it, and only where single instances
+//! do not suffice.
 
+use crate::admission::second_round::EnforcedAmounts;
 use crate::demand::entry::sums::Sums;
 use crate::demand::request::{PoolRef, pool_of};
-use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
@@ -27,7 +28,7 @@ const LOSERS: usize = 100_000;
 /// The preemption candidates, while requests are made.
 pub(crate) struct Losers<'a> {
     known: PreemptionInputs<'a>,
-    first: &'a Entitled,
+    enforced: EnforcedAmounts<'a>,
     /// What each pool has, granted or active.
     has: Vec<Resources>,
     /// What each pool will have when all is gone that was offered.
@@ -46,8 +47,29 @@ pub(crate) struct Lacking<'a> {
     pub(crate) room: Resources,
     /// Up to so much more is offered, so that the shard has a choice.
     pub(crate) choice: Resources,
-    /// The pool in which it is lacking, if it is not the cluster: then only those below it can help.
-    pub(crate) below: Option<PoolIdx>,
+    /// What may be stopped.
+    pub(crate) from: VictimSource,
+}
+
+/// What may be stopped for a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VictimSource {
+    /// Work of pools that have more than their own.
+    Surplus,
+    /// The same, as far as it is below a pool that lacks capacity.
+    SurplusBelow(PoolIdx),
+    /// Work of the group's own pool with a priority that is less than this.
+    OwnPool(u32),
+}
+
+impl VictimSource {
+    /// Whether a candidate's rank allows it.
+    const fn takes(self, (_, priority): (bool, u32)) -> bool {
+        match self {
+            Self::Surplus | Self::SurplusBelow(_) => true,
+            Self::OwnPool(below) => priority < below,
+        }
+    }
 }
 
 /// What may be taken for a preemption request.
@@ -68,11 +90,11 @@ pub(crate) struct Offered {
 }
 
 impl<'a> Losers<'a> {
-    pub(crate) fn new(known: PreemptionInputs<'a>, first: &'a Entitled) -> Self {
+    pub(crate) fn new(known: PreemptionInputs<'a>, enforced: EnforcedAmounts<'a>) -> Self {
         let has = sums(known, |sums| sums.allocated);
         Self {
             known,
-            first,
+            enforced,
             has,
             staying: staying(known),
             looks: LOSERS,
@@ -106,6 +128,15 @@ impl<'a> Losers<'a> {
         losers.next().map(|(_, rank, _)| rank)
     }
 
+    /// The pools that may lose something.
+    fn pools_of(&self, request: &Request, from: VictimSource) -> BTreeSet<PoolIdx> {
+        match from {
+            VictimSource::Surplus => self.with_more(request, None),
+            VictimSource::SurplusBelow(pool) => self.with_more(request, Some(pool)),
+            VictimSource::OwnPool(_) => BTreeSet::from([request.pool]),
+        }
+    }
+
     /// The pools that have more than their own.
     pub(crate) fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
         let hierarchy = &self.known.facts.hierarchy;
@@ -118,24 +149,33 @@ impl<'a> Losers<'a> {
     /// The candidates for what is lacking.
     pub(crate) fn offer(&mut self, request: &Request, lacks: Lacking<'_>) -> Offered {
         let known = self.known;
-        let Lacking { cluster, room, .. } = lacks;
+        let Lacking {
+            cluster, room, from, ..
+        } = lacks;
         let above: BTreeSet<PoolIdx> = chain(known.facts, request.pool).collect();
-        let pools = self.with_more(request, lacks.below);
+        let pools = self.pools_of(request, from);
         // What is leaving pools is counted where they lack something.
-        let lacking_then = if request.gang.is_empty() || lacks.below.is_some() {
+        let lacking_then = if request.gang.is_empty() || from != VictimSource::Surplus {
             room
         } else {
             room.minus(self.leaving(cluster))
         };
         let mut tally = Tally {
+            from,
             above,
             lacking: room,
             lacking_then,
             wanted: room.plus(lacks.choice),
-            ..Tally::default()
+            out: Offered::default(),
+            reached: Resources::ZERO,
+            needed: 0,
+            fewest: None,
+            class: 0,
+            last: None,
         };
         let mut gangs = Vec::new();
-        for (pool, rank, id) in known.ledger.losers(cluster, |pool| pools.contains(&pool)) {
+        let candidates = known.ledger.losers(cluster, |pool| pools.contains(&pool));
+        for (pool, rank, id) in candidates.filter(|(_, rank, _)| from.takes(*rank)) {
             if self.looks == 0 || tally.is_enough() {
                 break;
             }
@@ -182,6 +222,9 @@ impl<'a> Losers<'a> {
     /// How many instances of this size may be stopped until nothing useful of what
     /// pools have is beyond their own.
     fn may_go(&self, tally: &Tally, pool: PoolIdx, room: Resources) -> u64 {
+        if matches!(tally.from, VictimSource::OwnPool(_)) {
+            return u64::MAX;
+        }
         // Kinds of which the requesting group lacks some here, and of which this would release some.
         let useful = room.min_each(tally.lacking).kinds();
         let between = tally.between(self.known.facts, pool);
@@ -222,13 +265,14 @@ impl<'a> Losers<'a> {
     /// What a pool has beyond what it is entitled to.
     fn surplus(&self, pool: PoolIdx) -> Resources {
         let has = self.staying.get(pool).copied().unwrap_or_default();
-        has.minus(self.first.ordinary.amount(pool))
+        has.minus(self.enforced.amount(pool))
     }
 }
 
 /// What is offered so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tally {
+    from: VictimSource,
     /// The requesting group's pool and those above it.
     above: BTreeSet<PoolIdx>,
     /// What the requesting group lacks now, and what it lacks when all is gone that is being stopped already.

@@ -5,6 +5,7 @@
 
 use crate::admission::WithheldCapacity;
 use crate::admission::router::Router;
+use crate::admission::second_round::EnforcedAmounts;
 use crate::config::Preemption;
 use crate::demand::ask::ask;
 use crate::division::Entitled;
@@ -12,15 +13,16 @@ use crate::preemption::PreemptionInputs;
 use crate::preemption::claimants::withheld;
 use crate::preemption::claims::Claims;
 use crate::preemption::holders::{Holders, holders};
-use crate::preemption::losers::{Lacking, Losers, Offered};
+use crate::preemption::losers::{Lacking, Losers, Offered, VictimSource};
 use crate::preemption::starved::starved;
 use crate::preemption::unplaced::{Homeless, unplaced};
+use crate::preemption::within::within;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, Request, Rooms, Side, SliceRequest, Turn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most groups that are looked at at once.
 pub(crate) const LOOKS: usize = 64;
@@ -66,17 +68,22 @@ pub(crate) fn remedy(
     let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     let under_way: u64 = unanswered.map(|c| c.claim.most).sum();
     let of_minute = known.requests.budget;
+    let enforced = EnforcedAmounts {
+        first,
+        sustained: &known.admission.sustained,
+    };
     let mut offer = Offer {
         known,
-        first,
+        enforced,
         rooms: known.admission.rooms.clone(),
         router: Router::of(known.facts, known.ledger, &known.admission.candidates),
-        losers: Losers::new(known, first),
+        losers: Losers::new(known, enforced),
         budget: of_minute.left().saturating_sub(under_way),
         burst: of_minute.burst(),
         rules,
         requests_at: requests_at(known.requests),
         held: held_capacity(known),
+        within: within(known),
     };
     let mut out = Remedy::default();
     let mut in_vain = Vec::new();
@@ -129,7 +136,7 @@ pub(crate) enum Claimed {
 
 pub(crate) struct Offer<'a> {
     pub(crate) known: PreemptionInputs<'a>,
-    pub(crate) first: &'a Entitled,
+    pub(crate) enforced: EnforcedAmounts<'a>,
     pub(crate) rooms: Rooms,
     pub(crate) router: Router<'a>,
     pub(crate) losers: Losers<'a>,
@@ -142,6 +149,9 @@ pub(crate) struct Offer<'a> {
     pub(crate) requests_at: BTreeMap<ClusterId, RequestCount>,
     /// The capacity that earlier requests of a group hold for instances of it that are not granted yet.
     pub(crate) held: BTreeMap<(JobId, GroupName), Vec<HeldCapacity>>,
+    /// Pools within which work is being preempted for other work of them. One request at a time: nothing is
+    /// offered twice.
+    pub(crate) within: BTreeSet<PoolIdx>,
 }
 
 /// How many preemption requests a cluster has.
@@ -260,9 +270,13 @@ impl Offer<'_> {
         if let Some((_, kept)) = held {
             self.rooms.give_back(kept.clone());
         }
-        let out = match self.pressed(request) {
-            Some(pressed) => self.claim_in_pool(request, &pressed, name),
-            None => self.claim(request, name),
+        let out = if self.own_count(request) == 0 {
+            self.claim_within(turn, request, name)
+        } else {
+            match self.pressed(request) {
+                Some(pressed) => self.claim_in_pool(request, &pressed, name),
+                None => self.claim(request, name),
+            }
         };
         let made = matches!(out, Claimed::Made(_));
         if let Some((hold, _)) = held.filter(|_| !made) {
@@ -297,7 +311,7 @@ impl Offer<'_> {
                     cluster: &slice.cluster,
                     room: lacking,
                     choice: self.choice(request, count),
-                    below: None,
+                    from: VictimSource::Surplus,
                 },
             );
             // Capacity for a part of a gang, or of one unit, is of no use.
@@ -348,9 +362,18 @@ impl Offer<'_> {
 
     /// Whether one more preemption request may be made at a cluster now.
     pub(crate) fn may_claim_at(&self, cluster: &ClusterId) -> bool {
+        self.budget > 0 && self.losers.may_look() && self.may_request_at(cluster)
+    }
+
+    /// Whether all requests are answered, and none was made now.
+    pub(crate) fn are_answered(&self) -> bool {
+        self.requests_at.values().all(|count| count.unanswered == 0)
+    }
+
+    /// Whether a shard may get one more request, whatever it is asked for.
+    pub(crate) fn may_request_at(&self, cluster: &ClusterId) -> bool {
         let count = self.requests_at.get(cluster).copied().unwrap_or_default();
-        let may_claim = count.open < self.rules.open && count.unanswered < self.rules.unanswered;
-        self.budget > 0 && self.losers.may_look() && may_claim
+        count.open < self.rules.open && count.unanswered < self.rules.unanswered
     }
 
     /// How often capacity for a group was made in vain, as a factor: the more, the more is offered.
@@ -430,7 +453,7 @@ impl Offer<'_> {
     /// How many of a group its pool is still entitled to by itself,
     /// within the bounds that no preemption changes.
     pub(crate) fn own_count(&self, request: &Request) -> u64 {
-        let own = self.first.ordinary.amount(request.pool);
+        let own = self.enforced.amount(request.pool);
         let left = own.minus(self.rooms.taken(request.pool).0);
         let bounds = self
             .rooms

@@ -8,7 +8,7 @@ use crate::demand::slices::{Line, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::preemption::PreemptionInputs;
-use crate::preemption::losers::Lacking;
+use crate::preemption::losers::{Lacking, Offered, VictimSource};
 use crate::preemption::preempt::{Claimed, Draft, LOOKS, Made, Offer};
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::spec::JobSpec;
@@ -168,11 +168,13 @@ impl Offer<'_> {
         for Unplaced { request, since } in waiting {
             let key = (request.job, request.group.clone());
             let own = self.own_of_granted(&request);
+            // Where nothing could be stopped for a single instance, a host's capacity is kept for it as it ends.
+            let is_over = self.known.requests.is_refused(&key, now);
+            let is_kept = request.gang.is_empty() && !self.known.requests.is_kept_in_vain(&key, now);
             let why_not = if own == 0 {
                 Some(self.beyond_in_words(&request).into())
             } else {
-                let refused = self.known.requests.is_refused(&key, now);
-                refused.then(|| NOBODY.into())
+                (is_over && !is_kept).then(|| NOBODY.into())
             };
             if let Some(words) = why_not {
                 // All groups of a gang wait as one.
@@ -191,7 +193,18 @@ impl Offer<'_> {
             if now.since(since) < self.rules.after || claimed.contains(&(key.0, &key.1)) {
                 continue;
             }
-            match self.claim_on_hosts(&request, own, name) {
+            let claimed = if is_over {
+                Claimed::NobodyLoses
+            } else {
+                self.claim_on_hosts(&request, own, name)
+            };
+            // While requests are not answered, it is not known what is left to be stopped.
+            let is_known = self.are_answered() || now.since(since).0 >= self.rules.after.0.saturating_mul(2);
+            let claimed = match claimed {
+                Claimed::NobodyLoses if is_kept && is_known => self.keep_host(&request, name),
+                claimed => claimed,
+            };
+            match claimed {
                 Claimed::Made(claims) => made.extend(claims),
                 Claimed::NobodyLoses => in_vain.push(key),
                 Claimed::NotNow => {}
@@ -203,7 +216,7 @@ impl Offer<'_> {
     /// How many of those that are granted fit inside what their pool is entitled to.
     fn own_of_granted(&self, request: &Request) -> u64 {
         let unit = request.unit.shape;
-        let own = self.first.ordinary.amount(request.pool);
+        let own = self.enforced.amount(request.pool);
         let others = self.rooms.taken(request.pool).0.minus(unit.times(request.room));
         unit.count_in(own.minus(others)).min(request.room)
     }
@@ -211,7 +224,7 @@ impl Offer<'_> {
     /// What a pool has beyond what it is entitled to.
     fn beyond_in_words(&self, request: &Request) -> String {
         let has = self.rooms.taken(request.pool).0;
-        let own = self.first.ordinary.amount(request.pool);
+        let own = self.enforced.amount(request.pool);
         let path = self.path(request.pool);
         match has.first_lack(own) {
             Some(kind) => {
@@ -220,6 +233,34 @@ impl Offer<'_> {
             }
             None => format!("no instance is preempted for it: {path} has all that it is entitled to"),
         }
+    }
+
+    /// What may be stopped for granted units, in this order.
+    fn sources(&self, request: &Request) -> Vec<VictimSource> {
+        let facts = self.known.facts;
+        let within = facts.hierarchy.preempts_within(request.pool) && !self.within.contains(&request.pool);
+        let spec = facts.jobs.get(&request.job).and_then(|job| job.spec.as_ref());
+        let own = spec
+            .filter(|_| within)
+            .map(|spec| VictimSource::OwnPool(spec.precedence()));
+        std::iter::once(VictimSource::Surplus).chain(own).collect()
+    }
+
+    /// Asks a shard to keep one host's capacity for a granted instance, as what is there ends. Nothing is
+    /// stopped.
+    fn keep_host(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
+        let slice = request.slices.first().filter(|s| self.takes(&s.cluster));
+        let Some(slice) = slice.filter(|s| self.may_request_at(&s.cluster)) else {
+            return Claimed::NotNow;
+        };
+        let draft = Draft {
+            cluster: slice.cluster.clone(),
+            count: 1,
+            most: 0,
+            victims: Vec::new(),
+            quota: None,
+        };
+        Claimed::Made(vec![self.make(request, slice, draft, name)])
     }
 
     /// Makes a preemption request for units that are granted. In sum nothing is lacking:
@@ -233,13 +274,18 @@ impl Offer<'_> {
         }
         let count = own.min(self.budget);
         let before = self.losers.staying();
-        let lacking = Lacking {
-            cluster: &slice.cluster,
-            room: request.unit.shape.times(count),
-            choice: self.choice(request, count),
-            below: None,
-        };
-        let offered = self.losers.offer(request, lacking);
+        let mut offered = Offered::default();
+        for from in self.sources(request) {
+            let lacking = Lacking {
+                cluster: &slice.cluster,
+                room: request.unit.shape.times(count),
+                choice: self.choice(request, count),
+                from,
+            };
+            if offered.victims.is_empty() {
+                offered = self.losers.offer(request, lacking);
+            }
+        }
         if offered.victims.is_empty() {
             self.losers.restore(before);
             return Claimed::NobodyLoses;

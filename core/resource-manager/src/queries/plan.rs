@@ -4,6 +4,7 @@
 use crate::admission::capacity::rooms;
 use crate::admission::rounds::{AdmissionRounds, admissions};
 use crate::admission::router::{GroupOf, Router, demand};
+use crate::admission::second_round::EnforcedAmounts;
 use crate::answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolPlan};
 use crate::demand::ask::{ask, asked};
 use crate::demand::entry::entry;
@@ -80,9 +81,13 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         ledger: &ledger,
         holds: &picture.admission.holds,
         withheld: &withheld.capacity,
-        first: &entitled,
+        enforced: EnforcedAmounts {
+            first: &entitled,
+            sustained: &picture.admission.sustained,
+        },
+        is_full: false,
     };
-    let (admitted, _) = admissions(rounds, &mut rooms, (ask, &router), |_| true);
+    let (admitted, _) = admissions(rounds, &mut rooms, (ask, &router), |_, _| true);
     let groups = spec.groups.iter().zip(dropped);
     Plan {
         pool: pool_plan(&picture.facts, spec, &ledger, &entitled),

@@ -93,6 +93,10 @@ impl ModelShard {
         let size = self.size(claim.job);
         let wanted = asked.saturating_sub(self.holds_back) * size;
         let mut room = spare.min(wanted);
+        if claim.keeps_host() && self.keeps_hosts {
+            // The capacity of one host is kept, whatever uses it now.
+            room = wanted;
+        }
         let mut chosen: Vec<(Key, RangeSet)> = Vec::new();
         let mut taken = 0;
         for victim in &claim.victims {

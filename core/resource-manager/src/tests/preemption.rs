@@ -308,3 +308,51 @@ fn starved_since_survives_a_new_leader() {
     case.run_for(Span::minutes(1));
     assert_eq!(case.progress(y).unwrap().starved, None, "it has its part");
 }
+
+#[test]
+fn what_the_second_round_gives_is_enforced_once_it_has_lasted() {
+    let mut case = Case::with(&[("a", 12)]);
+    case.shard("a").host_cores = 12;
+    case.shard("a").tells_memory = false;
+    for path in ["/x", "/y", "/z"] {
+        case.set_pool(path, 1_000_000);
+    }
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, batch(20).pool("/x").shape(shape(1, 0)));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(x), 12);
+    // Of its four cores it can use two: it has no memory for a third instance.
+    let z = case.job(2, batch(20).pool("/z").shape(shape(1, 60_000)));
+    let y = case.job(3, batch(20).pool("/y").shape(shape(1, 0)));
+    let active = |case: &Case| [x, y, z].map(|job| case.total_active(job));
+    case.run_for(Span::seconds(50));
+    assert_eq!(active(&case), [6, 4, 2], "what the first round gives");
+    case.run_for(Span::minutes(3));
+    assert_eq!(active(&case), [5, 5, 2]);
+    assert_eq!(taken(&case), 7, "each of them was needed");
+    case.run_for(Span::minutes(10));
+    assert_eq!((active(&case), taken(&case)), ([5, 5, 2], 7));
+}
+
+#[test]
+fn what_the_second_round_gives_for_a_moment_stops_nothing() {
+    let mut case = Case::with(&[("a", 12)]);
+    case.shard("a").host_cores = 12;
+    case.shard("a").tells_memory = false;
+    for path in ["/x", "/y", "/z"] {
+        case.set_pool(path, 1_000_000);
+    }
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, batch(20).pool("/x").shape(shape(1, 0)));
+    let z = case.job(2, batch(20).pool("/z").shape(shape(1, 60_000)));
+    case.run_for(Span::minutes(2));
+    assert_eq!([x, z].map(|job| case.total_active(job)), [10, 2]);
+    // Half a minute of another pool's demand is too short.
+    let y = case.job(3, batch(20).pool("/y").shape(shape(1, 0)));
+    case.run_for(Span::seconds(50));
+    assert_eq!([x, y].map(|job| case.total_active(job)), [6, 4]);
+    case.want(y, echelon_core_model::job::Desired::Stopped);
+    case.run_for(Span::minutes(3));
+    assert_eq!(case.total_active(x), 10);
+    assert_eq!(taken(&case), 6, "two for the other pool, and four");
+}

@@ -11,6 +11,7 @@ use echelon_core_model::directive::{
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
+use echelon_core_model::resources::Kind;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostPoolName, InstanceNumber, JobId, RangeSet, Reason,
     ReasonCode, Resources, RunState, Span, Timestamp,
@@ -100,6 +101,10 @@ pub struct ModelShard {
     pub loss: Option<u64>,
     /// What it holds for claims.
     pub claims: BTreeMap<ClaimId, Promise>,
+    /// Whether it says that a core in use takes its part of memory. Otherwise the shapes of instances decide.
+    pub tells_memory: bool,
+    /// It has hosts on which work ends soon: it keeps the capacity of one where it is asked to.
+    pub keeps_hosts: bool,
     /// Those who are preempted die at once.
     pub dies_at_once: bool,
     /// It makes room for so many fewer than a claim asks for.
@@ -163,6 +168,8 @@ impl ModelShard {
             down: BTreeMap::new(),
             loss: None,
             claims: BTreeMap::new(),
+            tells_memory: true,
+            keeps_hosts: false,
             dies_at_once: true,
             holds_back: 0,
             kills_off: false,
@@ -430,15 +437,20 @@ impl ModelShard {
             cpus: cores * 1000,
             ..Resources::ZERO
         };
+        let in_use = if self.tells_memory {
+            of(used)
+        } else {
+            of(used).with(Kind::Memory, 0)
+        };
         Capacity {
             total: of(usable),
-            used: of(used),
+            used: in_use,
             closed: of(self.closed_now().1),
             largest_free: of(self.host_cores.min(usable.saturating_sub(used))),
             largest_host: of(self.host_cores),
             without_gpus: Part {
                 total: of(usable - self.kept_cores),
-                used: of(used),
+                used: in_use,
                 largest_host: of(self.host_cores.min(self.cores - self.kept_cores)),
             },
             slack: Part {

@@ -54,8 +54,10 @@ fn what_is_not_preemptible_is_never_a_victim_whatever_its_priority() {
 #[test]
 fn a_pool_above_the_victim_that_has_no_more_than_its_entitlement_protects_it() {
     let mut case = pools(&[("a", 10), ("b", 5)], &["/t", "/t/x", "/t/z", "/u", "/y"]);
+    case.change_pool("/t/z", |p| p.limit.cpus = 2_500);
+    case.run_for(Span::seconds(6));
     // Of 15 cores three pools are entitled to 5 each. The one below the first has all 5 of that pool, and 2.5 are its own: the
-    // other one below it waits for an instance that is larger than its part.
+    // other one below it waits for an instance that is larger than its limit.
     let x = case.job(1, batch(5).pool("/t/x").only(&["a"]));
     let u = case.job(2, batch(5).pool("/u").only(&["a"]));
     case.run_for(Span::seconds(2));

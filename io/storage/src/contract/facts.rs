@@ -6,7 +6,7 @@ use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
-use echelon_core_model::pool::{MAX_POOLS, Pool, PoolKind, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{MAX_POOLS, Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Event, Role};
@@ -287,6 +287,7 @@ pub fn largest_tree(version: u64) -> PoolTree {
         max_jobs: 1 << 50,
         max_instances: 1 << 50,
         fair_users: true,
+        preempt_within: PreemptWithin::LowerPriority,
         deleting: true,
         version: Version(version),
         ..Pool::new(PoolId::new(format!("{n:032x}")), deep(n))

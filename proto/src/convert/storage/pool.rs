@@ -3,11 +3,12 @@
 use crate::convert::fields::{WireEnum as _, list, optional, required, wire_enum, word};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PriorityBounds};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::{PoolId, Resources, Version};
 use std::collections::BTreeMap;
 
 wire_enum!(PoolKind, wire::PoolKind, Elastic, Static);
+wire_enum!(PreemptWithin, wire::PreemptWithin, Auto, Never, LowerPriority);
 
 impl Wire for Pool {
     type Message = wire::Pool;
@@ -27,6 +28,7 @@ impl Wire for Pool {
             max_jobs,
             max_instances,
             fair_users,
+            preempt_within,
             deleting,
             version,
         } = self;
@@ -45,6 +47,7 @@ impl Wire for Pool {
             max_jobs: (*max_jobs < u64::MAX).then_some(*max_jobs),
             max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
             fair_users: *fair_users,
+            preempt_within: preempt_within.number(),
             deleting: *deleting,
         }
     }
@@ -65,6 +68,7 @@ impl Wire for Pool {
             max_jobs,
             max_instances,
             fair_users,
+            preempt_within,
             deleting,
         } = message;
         Ok(Self {
@@ -87,6 +91,7 @@ impl Wire for Pool {
             max_jobs: max_jobs.unwrap_or(u64::MAX),
             max_instances: max_instances.unwrap_or(u64::MAX),
             fair_users,
+            preempt_within: word("preempt_within", preempt_within)?,
             deleting,
             version: Version(version),
         })

@@ -95,10 +95,7 @@ fn what_is_no_entitlement_is_kept_from_what_comes_before_as_well() {
     let mut there = rooms(&[("/p", 99)], &[("c", 10)]);
     there.holds = hold(5, "c", 6);
     there.scope = HoldScope::All;
-    let asked = [
-        request(1, "/p", 1, &[("c", 9)]),
-        request(6, "/p", 1, &[("c", 9)]),
-    ];
+    let asked = [request(1, "/p", 1, &[("c", 9)]), request(6, "/p", 1, &[("c", 9)])];
     let totals = |there: &mut super::There| -> Vec<u64> {
         let got = admit_all(&asked, there);
         got.iter().map(|(_, a, _)| a.total()).collect()
