@@ -355,9 +355,9 @@ fn claim() -> impl Strategy<Value = Claim> {
     });
     let quota = (any_of::resources(), any_of::resources(), any_of::whole());
     let quota = quota.prop_map(|(left, unit, count)| Quota { left, unit, count });
-    let rest = (any_of::whole(), vec(victim, 0..3), of(quota));
+    let rest = (any_of::whole(), vec(victim, 0..3), of(quota), any::<bool>());
     (claim_id(), any_of::job(), claim_parts(), "/[a-z]{0,3}", rest).prop_map(
-        |(id, job, parts, pool, (most, victims, quota))| Claim {
+        |(id, job, parts, pool, (most, victims, quota, keeps_host))| Claim {
             id,
             job,
             parts,
@@ -365,6 +365,7 @@ fn claim() -> impl Strategy<Value = Claim> {
             most,
             victims,
             quota,
+            keeps_host,
         },
     )
 }

@@ -43,14 +43,8 @@ pub struct Claim {
     pub victims: Vec<Victim>,
     /// Room is wanted in a pool and not on hosts: nobody of the claimant has to be known here, and nothing is held.
     pub quota: Option<Quota>,
-}
-
-impl Claim {
-    /// Whether nothing may be stopped for it: the capacity of one host is kept as work on it ends.
-    #[must_use]
-    pub fn keeps_host(&self) -> bool {
-        self.quota.is_none() && self.most == 0 && self.victims.is_empty()
-    }
+    /// If no host has capacity for an instance, the capacity of one host is kept for it as work there ends.
+    pub keeps_host: bool,
 }
 
 /// Room that is wanted in a pool whose limit is reached, wherever the hosts are on which it becomes free: the claimant may wait at

@@ -175,6 +175,12 @@ impl Shard {
                 }
             }
         }
+        if claim.keeps_host && promise.parts.iter().all(|part| part.open.is_empty()) {
+            let host = self.host_to_keep(&asked);
+            if let Some((host, part)) = host.zip(promise.parts.first_mut()) {
+                part.open.insert(host, 1);
+            }
+        }
         let runs = chosen.victims.iter().filter_map(|i| asked.runs.get(*i));
         promise.taken.extend(runs.flatten().copied());
         for (at, ..) in &promise.taken {

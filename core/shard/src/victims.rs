@@ -9,11 +9,14 @@ use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::claim::{Claim, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::resources::Kind;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, Resources, RunState, Timestamp};
 use echelon_core_placement::victims::{Candidate, Question, Seat, Shape};
 use echelon_core_placement::{Wanted, holds};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most instances that are looked at for one claim.
 const CANDIDATES: usize = 20_000;
@@ -89,6 +92,48 @@ impl Shard {
         let seats: BTreeMap<HostId, usize> = out.hosts.iter().cloned().zip(0..).collect();
         self.add_candidates(&mut out, &claim.victims, |host| seats.get(host).copied());
         Some(out)
+    }
+
+    /// The host of which the capacity is kept for one instance as work on it ends. It is the one that lacks least
+    /// of those where batch work leaves enough, which ends by itself; otherwise of all that are large enough.
+    pub(crate) fn host_to_keep(&self, asked: &Asked) -> Option<HostId> {
+        let shape = asked.question.shapes.first().filter(|_| !asked.question.whole)?;
+        let held = self.claims.held();
+        let ending = self.ending();
+        let of =
+            |map: &BTreeMap<&HostId, Resources>, host: &HostId| map.get(host).copied().unwrap_or_default();
+        let usable = shape
+            .seats
+            .iter()
+            .filter_map(|seat| Some((asked.hosts.get(*seat)?, *seat)));
+        let all = usable.filter_map(|(host, seat)| {
+            let spare = asked.question.seats.get(seat)?.spare;
+            let whole = self.hosts.views_of([host], self.now).first()?.capacity;
+            let is_large = shape.room.fits(whole.minus(of(&held, host)));
+            let ends = shape.room.fits(spare.plus(of(&ending, host)));
+            is_large.then(|| (!ends, lacking_part(shape.room, spare), host))
+        });
+        all.min().map(|(.., host)| host.clone())
+    }
+
+    /// Capacity that batch work has, by host: it ends by itself.
+    fn ending(&self) -> BTreeMap<&HostId, Resources> {
+        let mut out: BTreeMap<&HostId, Resources> = BTreeMap::new();
+        for (number, group) in &self.picture.groups {
+            let is_batch = |spec: &Arc<JobSpec>| spec.kind == JobKind::Batch;
+            if !group.spec.as_ref().is_some_and(is_batch) {
+                continue;
+            }
+            for (n, record) in group.records() {
+                let run = record.run.as_ref().filter(|run| run.may_have_task());
+                let room = run.and_then(|run| self.room_of(((*number, n), run.generation, run.number)));
+                if let Some((run, room)) = run.zip(room) {
+                    let sum = out.entry(&run.host).or_default();
+                    *sum = sum.plus(room);
+                }
+            }
+        }
+        out
     }
 
     fn claimant(&self, job: JobId, part: &ClaimPart) -> Option<Claimant> {
@@ -267,4 +312,14 @@ fn stoppable<'a>(
         RunState::Launching | RunState::Starting | RunState::Running
     );
     (runs && run.stopping.is_none()).then_some(run)
+}
+
+/// The largest part of any kind of a shape that is lacking, in millionths.
+fn lacking_part(shape: Resources, spare: Resources) -> u128 {
+    let lacking = shape.minus(spare);
+    let part = |kind: Kind| match shape.get(kind) {
+        0 => 0,
+        all => u128::from(lacking.get(kind)) * 1_000_000 / u128::from(all),
+    };
+    Kind::ALL.into_iter().map(part).max().unwrap_or(0)
 }

@@ -17,8 +17,8 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Timestamp,
-    Version,
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Span,
+    Timestamp, Version,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,8 @@ struct Slice {
     head_version: Version,
     /// Number and size of its grant.
     grant: (u64, u64),
+    /// Nothing begins under it.
+    is_expired: bool,
     part: (u32, u64),
     /// How many were ever preempted, and how many of these the grant leaves out.
     preempted: u64,
@@ -178,6 +180,7 @@ impl<'a> Shard<'a> {
                 slice.release(order, generation);
                 if let Some((_, grant)) = grant {
                     slice.grant = (grant.number, grant.active);
+                    slice.is_expired = grant.lease == Span::ZERO;
                     slice.counted = grant.counted;
                 }
                 self.begin(&id, now, done);
@@ -409,10 +412,18 @@ impl Slice {
         }
     }
 
+    /// How many may be active, as far as one may begin now.
+    fn allowed(&self) -> u64 {
+        if self.is_expired {
+            return 0;
+        }
+        let lost = self.preempted.saturating_sub(self.counted);
+        self.grant.1.saturating_sub(lost)
+    }
+
     /// How many are granted and neither active nor begun before.
     fn startable(&self) -> u64 {
-        let lost = self.preempted.saturating_sub(self.counted);
-        let more = self.grant.1.saturating_sub(lost).saturating_sub(self.active);
+        let more = self.allowed().saturating_sub(self.active);
         if more == 0 {
             return 0;
         }
@@ -462,10 +473,7 @@ impl Slice {
             part_number: self.part.1,
             preempted: self.preempted,
             preempting: 0,
-            granted: self
-                .grant
-                .1
-                .saturating_sub(self.preempted.saturating_sub(self.counted)),
+            granted: self.allowed(),
             first_begun: None,
             last_begun: None,
             last_ended: None,

@@ -245,7 +245,7 @@ pub(crate) fn expire(
         let first = view.claim.parts.first();
         let key = first.map(|part| (view.claim.job, part.group.clone()));
         if let Some(key) = key {
-            if view.claim.keeps_host() {
+            if view.claim.keeps_host {
                 // What was kept for long without effect is free for other work as long.
                 if in_vain || now >= view.since.plus(rules.patience) {
                     claims.kept_in_vain.insert(key, now.plus(rules.patience));

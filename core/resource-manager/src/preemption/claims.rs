@@ -267,6 +267,7 @@ fn adopted(report: &ClaimReport) -> Claim {
         most: 0,
         victims: Vec::new(),
         quota: None,
+        keeps_host: false,
     }
 }
 

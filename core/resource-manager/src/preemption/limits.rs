@@ -121,6 +121,7 @@ impl Offer<'_> {
                 most: part.offered.most,
                 victims: part.offered.victims,
                 quota: Some(part.quota),
+                keeps_host: false,
             };
             self.make(request, slice, draft, name)
         });

@@ -122,6 +122,8 @@ pub(crate) struct Draft {
     pub(crate) most: u64,
     pub(crate) victims: Vec<Victim>,
     pub(crate) quota: Option<Quota>,
+    /// Nothing is stopped: a host's capacity is kept as it ends.
+    pub(crate) keeps_host: bool,
 }
 
 /// The outcome of trying to make a preemption request.
@@ -342,6 +344,7 @@ impl Offer<'_> {
                 most,
                 victims: offered.victims,
                 quota: None,
+                keeps_host: false,
             };
             return Claimed::Made(vec![self.make(request, slice, draft, name)]);
         }
@@ -440,6 +443,7 @@ impl Offer<'_> {
                 most: draft.most,
                 victims: draft.victims,
                 quota: draft.quota,
+                keeps_host: draft.keeps_host,
             },
         }
     }

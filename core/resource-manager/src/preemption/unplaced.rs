@@ -259,6 +259,7 @@ impl Offer<'_> {
             most: 0,
             victims: Vec::new(),
             quota: None,
+            keeps_host: true,
         };
         Claimed::Made(vec![self.make(request, slice, draft, name)])
     }
@@ -302,6 +303,7 @@ impl Offer<'_> {
             most,
             victims: offered.victims,
             quota: None,
+            keeps_host: false,
         };
         Claimed::Made(vec![self.make(request, slice, draft, name)])
     }

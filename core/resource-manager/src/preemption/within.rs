@@ -131,6 +131,7 @@ impl Offer<'_> {
             most,
             victims: offered.victims,
             quota,
+            keeps_host: false,
         })
     }
 

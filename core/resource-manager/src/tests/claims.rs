@@ -93,7 +93,7 @@ impl ModelShard {
         let size = self.size(claim.job);
         let wanted = asked.saturating_sub(self.holds_back) * size;
         let mut room = spare.min(wanted);
-        if claim.keeps_host() && self.keeps_hosts {
+        if claim.keeps_host && self.keeps_hosts {
             // The capacity of one host is kept, whatever uses it now.
             room = wanted;
         }

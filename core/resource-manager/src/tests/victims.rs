@@ -178,6 +178,7 @@ fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
             most: 30,
             victims: Vec::new(),
             quota: None,
+            keeps_host: false,
         },
         awaits,
         since: case.now,

@@ -80,6 +80,7 @@ fn claim_of(name: &str, number: u64) -> Claim {
             class: 0,
         }],
         quota: None,
+        keeps_host: false,
     }
 }
 
@@ -412,4 +413,102 @@ fn slices_of_one_group_lose_together_no_more_than_may_be_unavailable() {
     });
     claims(&mut w, &[both]);
     assert_eq!((w.kills().len(), open(&w)), (0, 0), "two would be too many");
+}
+
+/// A request that stops nothing: the capacity of one host is kept.
+fn keeping(number: u64) -> Claim {
+    Claim {
+        keeps_host: true,
+        ..repeated(claim(number))
+    }
+}
+
+/// Two hosts of four cores, all of them in use by one-core batch instances, of which more wait with a grant.
+/// A large instance is granted, too, and finds no host.
+fn two_full_hosts(job: JobBuilder) -> World {
+    let mut w = World::new();
+    w.cluster = Cluster::of(2, shape(4, 4096));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&with_groups(job));
+    w.order(&[range(0, 19)], 8);
+    w.run(seconds(3));
+    assert_eq!(w.cluster.live().len(), 8);
+    order(&mut w, "small", 0);
+    order(&mut w, "large", 1);
+    w.run(seconds(5));
+    assert!(!runs(&w, "large"));
+    w
+}
+
+/// The first live instance of the main group ends, on one host or on any.
+fn end_one(w: &mut World, host: Option<&str>) {
+    let on = |n: &u32| {
+        let run = w.record(*n).and_then(|record| record.run);
+        run.is_some_and(|run| {
+            run.state == RunState::Running && host.is_none_or(|host| run.host.as_str() == host)
+        })
+    };
+    let n = (0..20).find(on).unwrap();
+    w.cluster.set(&task(n, 1, 1), TaskState::Finished);
+    w.run(seconds(3));
+}
+
+#[test]
+fn the_capacity_of_one_host_is_kept_as_work_on_it_ends() {
+    let mut w = two_full_hosts(JobBuilder::batch("b", 20));
+    claims(&mut w, &[keeping(1)]);
+    assert_eq!((w.kills().len(), open(&w), told(&w)[0].taken), (0, 1, 0));
+    // What ends on the kept host is not replaced there; what ends on the other one is.
+    end_one(&mut w, Some("host-0"));
+    assert_eq!(w.cluster.live().len(), 7);
+    end_one(&mut w, Some("host-1"));
+    assert_eq!((w.cluster.live().len(), runs(&w, "large")), (7, false));
+    end_one(&mut w, Some("host-0"));
+    w.run(seconds(5));
+    assert!(runs(&w, "large"));
+    assert_eq!((w.kills().len(), open(&w)), (0, 0));
+    // Nothing is kept any more: the others go on.
+    end_one(&mut w, Some("host-0"));
+    assert_eq!(w.cluster.live().len(), 7);
+}
+
+#[test]
+fn without_a_request_the_large_instance_waits_behind_those_that_are_replaced() {
+    let mut w = two_full_hosts(JobBuilder::batch("b", 20));
+    for _ in 0..6 {
+        end_one(&mut w, None);
+        assert_eq!(w.cluster.live().len(), 8);
+    }
+    assert!(!runs(&w, "large"));
+}
+
+#[test]
+fn nothing_is_kept_when_the_request_is_over() {
+    let mut w = two_full_hosts(JobBuilder::batch("b", 20));
+    let mut of_small = keeping(1);
+    of_small.parts[0].group = group("small");
+    claims(&mut w, &[of_small, keeping(2)]);
+    let held: Vec<bool> = told(&w).iter().map(ClaimReport::holds_room).collect();
+    assert_eq!(held, [true, true]);
+    claims(&mut w, &[]);
+    end_one(&mut w, None);
+    end_one(&mut w, None);
+    assert_eq!((w.cluster.live().len(), runs(&w, "large")), (8, false));
+}
+
+#[test]
+fn no_host_is_kept_that_is_too_small() {
+    let mut w = World::new();
+    w.cluster = Cluster::of(4, shape(1, 4096));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.store_job(&with_groups(JobBuilder::batch("b", 20)));
+    w.order(&[range(0, 19)], 4);
+    order(&mut w, "large", 1);
+    w.run(seconds(5));
+    claims(&mut w, &[keeping(1)]);
+    assert_eq!((open(&w), w.cluster.live().len()), (0, 4));
 }

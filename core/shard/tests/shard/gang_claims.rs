@@ -86,6 +86,7 @@ fn claim(number: u64, of: (JobId, &JobSpec), most: u64, victims: (JobId, &JobSpe
         most,
         victims: victims.collect(),
         quota: None,
+        keeps_host: false,
     }
 }
 

@@ -332,6 +332,7 @@ fn a_claim_of_a_deposed_resource_manager_that_waited_for_a_recovery_stops_nothin
             unit: shape(1, 64),
             count: 1,
         }),
+        keeps_host: false,
     };
     let (claims, lease) = (vec![claim], seconds(60));
     w.direct(Order::Claims { claims, lease });

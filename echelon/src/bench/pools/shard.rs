@@ -5,7 +5,7 @@ use echelon_core_model::directive::{
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Span, Timestamp, Version,
 };
 use std::collections::BTreeMap;
 
@@ -145,7 +145,10 @@ impl Shard {
     fn begin(&mut self, order: &SliceOrder) -> Option<SliceReport> {
         let generation = order.ranges.first()?.generation;
         let grant = order.grants.iter().find(|(g, _)| *g == generation);
-        let granted = grant.map_or(0, |(_, g)| g.active);
+        // Nothing begins under an expired grant.
+        let granted = grant
+            .filter(|(_, g)| g.lease > Span::ZERO)
+            .map_or(0, |(_, g)| g.active);
         self.granted = self.granted.max(granted);
         let before = self.slices.get(&order.job);
         let (succeeded, active) = before.map_or((0, 0), |s| (s.succeeded, s.active));

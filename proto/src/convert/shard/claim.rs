@@ -74,6 +74,7 @@ impl Wire for Claim {
             most,
             victims,
             quota,
+            keeps_host,
         } = self;
         let (first, others) = first_and_others(parts);
         wire::Claim {
@@ -87,6 +88,7 @@ impl Wire for Claim {
             victims: messages(victims),
             others,
             quota: quota.map(|q| q.to_wire()),
+            keeps_host: *keeps_host,
         }
     }
 
@@ -104,6 +106,7 @@ impl Wire for Claim {
             most: message.most,
             victims: list("victims", message.victims)?,
             quota: optional("quota", message.quota)?,
+            keeps_host: message.keeps_host,
         })
     }
 }
