@@ -257,6 +257,7 @@ pub fn admit(
             had_begun(of) || out.iter().any(|a| a.job == of.job)
         });
         if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
+            kept.face(users.pool(), rooms);
             let got = users.step(rooms, &ask, route).unwrap_or_default();
             kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());
             out.extend(got);
@@ -266,6 +267,7 @@ pub fn admit(
         let Some((pool, like, turns)) = lines.get_mut(i) else {
             continue;
         };
+        kept.face(*pool, rooms);
         if rooms.lacking(&rooms.left(*pool, side), like).is_some() {
             kept.leave(turn, rooms, had_begun(turn));
             continue;
@@ -324,6 +326,7 @@ fn backfill(
     lines.sort_by_key(|(_, _, line)| line.turns().next());
     let mut out = Vec::new();
     for (pool, like, line) in lines {
+        kept.face(pool, rooms);
         kept.lend(like, rooms, |rooms| {
             for turn in line.turns() {
                 if rooms.lacking(&rooms.left(pool, side), like).is_some() {

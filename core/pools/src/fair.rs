@@ -71,6 +71,11 @@ impl<'a, I: Iterator<Item = &'a Turn>> Users<'a, I> {
         out
     }
 
+    /// The pool.
+    pub(crate) const fn pool(&self) -> PoolIdx {
+        self.pool
+    }
+
     /// Whose turn it is.
     pub(crate) fn head(&self) -> Option<&'a Turn> {
         self.heads.peek().map(|Reverse((_, _, turn, _))| *turn)

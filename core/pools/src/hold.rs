@@ -14,6 +14,8 @@ use echelon_core_model::{ClusterId, Span, Timestamp};
 pub struct Hold {
     /// Its place in the order of admission. What comes before it may use the capacity.
     pub turn: Turn,
+    /// The pool of the unit.
+    pub pool: PoolIdx,
     /// Where the capacity is.
     pub cluster: ClusterId,
     /// Of what the cluster has now, the part that it will need.
@@ -45,7 +47,8 @@ impl Holds {
 /// From what holds keep capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldScope {
-    /// From what comes after them in the order of admission.
+    /// From what comes after them in the order of admission. A hold without a date keeps it only from work of
+    /// its own pool: other pools get what they are entitled to.
     Later,
     /// From everything else: what is given out is nobody's entitlement.
     All,
@@ -56,7 +59,27 @@ pub(crate) struct InForce<'a> {
     holds: &'a Holds,
     scope: HoldScope,
     next: usize,
-    kept: Vec<(&'a Hold, Kept)>,
+    kept: Vec<KeptHold<'a>>,
+}
+
+/// A hold with what it keeps at the moment.
+struct KeptHold<'a> {
+    hold: &'a Hold,
+    /// `None` while work is looked at from which it keeps nothing.
+    kept: Option<Kept>,
+}
+
+impl<'a> KeptHold<'a> {
+    fn new(hold: &'a Hold, rooms: &mut Rooms) -> Self {
+        let kept = Some(rooms.keep(hold));
+        Self { hold, kept }
+    }
+
+    fn give_back(&mut self, rooms: &mut Rooms) {
+        if let Some(kept) = self.kept.take() {
+            rooms.give_back(kept);
+        }
+    }
 }
 
 impl<'a> InForce<'a> {
@@ -76,7 +99,7 @@ impl<'a> InForce<'a> {
         };
         if scope == HoldScope::All {
             let all = holds.all.iter().filter(|hold| !has_begun(&hold.turn));
-            out.kept = all.map(|hold| (hold, rooms.keep(hold))).collect();
+            out.kept = all.map(|hold| KeptHold::new(hold, rooms)).collect();
         }
         out
     }
@@ -85,16 +108,30 @@ impl<'a> InForce<'a> {
     /// are in force from now on.
     pub(crate) fn reach(&mut self, turn: &Turn, rooms: &mut Rooms, has_begun: impl Fn(&Turn) -> bool) {
         if self.scope == HoldScope::All {
-            if let Some(at) = self.kept.iter().position(|(hold, _)| hold.turn == *turn) {
-                let (_, kept) = self.kept.remove(at);
-                rooms.give_back(kept);
+            if let Some(at) = self.kept.iter().position(|of| of.hold.turn == *turn) {
+                self.kept.remove(at).give_back(rooms);
             }
             return;
         }
         while let Some(hold) = self.holds.all.get(self.next).filter(|h| h.turn < *turn) {
             self.next += 1;
             if !has_begun(&hold.turn) {
-                self.kept.push((hold, rooms.keep(hold)));
+                self.kept.push(KeptHold::new(hold, rooms));
+            }
+        }
+    }
+
+    /// Work of a pool is looked at next: holds keep capacity from it or not.
+    pub(crate) fn face(&mut self, pool: PoolIdx, rooms: &mut Rooms) {
+        if self.scope == HoldScope::All {
+            return;
+        }
+        for of in &mut self.kept {
+            let keeps = of.hold.until.is_some() || of.hold.pool == pool;
+            if !keeps {
+                of.give_back(rooms);
+            } else if of.kept.is_none() {
+                of.kept = Some(rooms.keep(of.hold));
             }
         }
     }
@@ -105,30 +142,26 @@ impl<'a> InForce<'a> {
             return;
         }
         if let Some(hold) = self.holds.all.iter().find(|hold| hold.turn == *turn) {
-            self.kept.push((hold, rooms.keep(hold)));
+            self.kept.push(KeptHold::new(hold, rooms));
         }
     }
 
     /// Lets work of a class use what is kept for later than its end, while `admit` runs.
     pub(crate) fn lend(&mut self, like: &Likeness, rooms: &mut Rooms, admit: impl FnOnce(&mut Rooms)) {
         let Some(lasts) = like.lasts else { return };
-        let past = |(hold, _): &(&Hold, Kept)| self.holds.is_past(lasts, hold);
-        let lent: Vec<usize> = (0..self.kept.len())
-            .filter(|i| self.kept.get(*i).is_some_and(past))
-            .collect();
-        if lent.is_empty() {
+        let holds = self.holds;
+        let past = |of: &&mut KeptHold<'_>| holds.is_past(lasts, of.hold);
+        let mut is_lent = false;
+        for of in self.kept.iter_mut().filter(past) {
+            of.give_back(rooms);
+            is_lent = true;
+        }
+        if !is_lent {
             return;
         }
-        for i in &lent {
-            if let Some((_, kept)) = self.kept.get_mut(*i) {
-                rooms.give_back(std::mem::take(kept));
-            }
-        }
         admit(rooms);
-        for i in &lent {
-            if let Some((hold, kept)) = self.kept.get_mut(*i) {
-                *kept = rooms.keep(hold);
-            }
+        for of in self.kept.iter_mut().filter(past) {
+            of.kept = Some(rooms.keep(of.hold));
         }
     }
 
@@ -139,8 +172,8 @@ impl<'a> InForce<'a> {
 
     /// Gives everything back.
     pub(crate) fn end(self, rooms: &mut Rooms) {
-        for (_, kept) in self.kept {
-            rooms.give_back(kept);
+        for mut of in self.kept {
+            of.give_back(rooms);
         }
     }
 }

@@ -54,6 +54,7 @@ fn what_is_kept_for_a_gang_is_kept_on_hosts_of_its_host_pool_and_given_back_ther
             job: JobId(1),
             group: GroupName::new("main"),
         },
+        pool: 1,
         cluster: id.clone(),
         in_cluster: shape(5, 0),
         host_pool: GPU,

@@ -30,6 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const LOOKS: usize = 64;
 /// Most jobs that run down for one hold.
 const RUN_DOWN: usize = 4_096;
+/// Most jobs of which the end is looked at. A hold that needs others has no date.
+const ENDINGS: usize = 10_000;
 
 /// What holds go by.
 #[derive(Clone, Copy)]
@@ -116,11 +118,11 @@ fn surplus_at(inputs: HoldInputs<'_>) -> BTreeSet<ClusterIdx> {
     let pools = facts.hierarchy.indexes().filter(|pool| *pool != ROOT);
     let beyond = pools.filter(|pool| !inputs.rooms.taken(*pool).0.fits(entitled(*pool)));
     let beyond: BTreeSet<PoolIdx> = beyond.collect();
+    if beyond.is_empty() {
+        return BTreeSet::new();
+    }
     let clusters = facts.clusters.keys().enumerate();
-    let with_more = clusters.filter(|(_, cluster)| {
-        let mut losers = ledger.losers(cluster, |pool| beyond.contains(&pool));
-        losers.next().is_some()
-    });
+    let with_more = clusters.filter(|(_, cluster)| ledger.may_lose(cluster, |pool| beyond.contains(&pool)));
     with_more.map(|(i, _)| i).collect()
 }
 
@@ -173,7 +175,7 @@ struct Ending {
 /// What runs and is certain to end, in order of time.
 fn endings(facts: &FederationFacts, ledger: &Ledger) -> Vec<Ending> {
     let mut out = Vec::new();
-    for id in ledger.dated() {
+    for id in ledger.dated().iter().take(ENDINGS) {
         let job = facts.jobs.get(id).and_then(|j| Some((j, j.spec.as_deref()?)));
         let Some((job, spec)) = job.filter(|(_, spec)| !spec.revocable) else {
             continue;
@@ -341,6 +343,7 @@ impl HoldSearch<'_> {
         let of_pool = |(i, l): (&PoolIdx, &Lack)| (*i, if *i == request.pool { need } else { l.keep });
         let hold = Hold {
             turn: turn.clone(),
+            pool: request.pool,
             cluster: place.cluster.clone(),
             in_cluster: need,
             host_pool: request.unit.host_pool,

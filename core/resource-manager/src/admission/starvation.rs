@@ -13,7 +13,7 @@ pub(crate) const NOTED: Span = Span::seconds(1);
 /// as a cycle.
 const TURNS: u64 = 20;
 /// Most jobs of a pool that are looked at for one equivalence class.
-const LOOKS: usize = 4_096;
+const LOOKS: usize = 512;
 
 /// What is noted of one equivalence class of requests.
 #[derive(Debug, Clone, Copy)]

@@ -16,6 +16,7 @@ fn hold(job: u128, cluster: &str, amount: u64) -> Holds {
             job: JobId(job),
             group: GroupName::new("gang"),
         },
+        pool: 1,
         cluster: ClusterId::new(cluster),
         in_cluster: cpus(amount),
         host_pool: None,
@@ -88,6 +89,22 @@ fn a_hold_without_a_date_lets_nothing_past() {
     asked.lasts = Some(Span(1));
     let got = admit_all(&[asked], &mut there);
     assert_eq!(got[0].1.total(), 4);
+}
+
+#[test]
+fn a_hold_without_a_date_keeps_nothing_from_what_other_pools_are_entitled_to() {
+    let mut there = rooms(&[("/p", 99), ("/q", 99)], &[("c", 10)]);
+    there.holds = hold(5, "c", 6);
+    there.holds.all[0].until = None;
+    let asked = [
+        request(6, "/p", 1, &[("c", 1)]),
+        request(7, "/q", 1, &[("c", 7)]),
+        request(8, "/p", 1, &[("c", 9)]),
+    ];
+    let got = admit_all(&asked, &mut there);
+    let totals: Vec<u64> = got.iter().map(|(_, a, _)| a.total()).collect();
+    // Each is entitled to five.
+    assert_eq!(totals, [1, 5, 0]);
 }
 
 #[test]

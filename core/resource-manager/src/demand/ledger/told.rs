@@ -45,6 +45,14 @@ impl Ledger {
         })
     }
 
+    /// Whether any of some pools has preemption candidates at a cluster.
+    pub(crate) fn may_lose(&self, cluster: &ClusterId, of: impl Fn(PoolIdx) -> bool) -> bool {
+        let mut there = self
+            .losers
+            .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
+        there.any(|((_, pool), _)| of(*pool))
+    }
+
     /// Jobs that have capacity of a pool and come after a turn in the order of admission, the last one first.
     pub(crate) fn holders_after(&self, pool: PoolIdx, turn: &Turn) -> impl Iterator<Item = JobId> {
         let after = (Bound::Excluded((turn.priority, turn.job)), Bound::Unbounded);
