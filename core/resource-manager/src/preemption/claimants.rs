@@ -4,6 +4,7 @@
 use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
+use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
@@ -13,10 +14,14 @@ use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestam
 use echelon_core_pools::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a preemption request is for: the slices, and what they ask for.
+/// What a preemption request is for: the slices, and what they ask for. `None` once a slice is gone, or the pool
+/// is not in the tree any more.
 fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
+    if let PoolRef::Unknown(_) = pool_of(facts, &spec.pool) {
+        return None;
+    }
     let lines = lines(facts, id, job);
     let slices = parts.iter().map(|part| {
         let key = SliceKey {

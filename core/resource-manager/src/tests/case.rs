@@ -140,6 +140,15 @@ impl Case {
         self.decide(Decision::PutPools { tree, expected });
     }
 
+    /// Takes a pool out of the tree, whatever jobs it has.
+    pub fn remove_pool(&mut self, path: &str) {
+        let mut tree = self.tree();
+        let expected = tree.version;
+        tree.pools.remove(path);
+        tree.version = expected.next();
+        self.decide(Decision::PutPools { tree, expected });
+    }
+
     /// What jobs have of the pool at a path.
     pub fn held(&self, path: &str) -> Held {
         let picture = self.rm.picture();

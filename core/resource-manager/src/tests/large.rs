@@ -234,3 +234,20 @@ fn the_capacity_of_a_host_is_kept_for_a_granted_instance_that_finds_none() {
     assert_eq!((case.total_active(small), case.total_active(large)), (6, 1));
     assert!(case.rm.picture().preemption.all.is_empty());
 }
+
+#[test]
+fn nothing_is_kept_for_a_job_whose_pool_is_gone() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    case.run_for(Span::seconds(6));
+    case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    case.shard("a").dies_at_once = false;
+    case.job(2, batch(5).pool("/y"));
+    case.run_for(Span::seconds(40));
+    assert_eq!(case.rm.picture().preemption.all.len(), 1);
+    case.remove_pool("/y");
+    case.run_for(Span::seconds(10));
+    assert!(case.rm.picture().preemption.all.is_empty());
+}
