@@ -65,7 +65,7 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
             Ok(())
         }
         Bench::Placement(flags) => placement::run(&flags),
-        Bench::Pools(flags) => pools::run(&flags),
+        Bench::Pools(flags) => pools::run(&flags).await,
         Bench::Replay(flags) => replay::run(&flags),
         Bench::Shard(flags) => shard::run(&flags).await,
     }

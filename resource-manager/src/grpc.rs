@@ -1,5 +1,6 @@
 //! What gateways call: hints, plans and the figures of pools; and the health service.
 
+use crate::query::PictureQuery;
 use crate::run::Input;
 use crate::{figures, plan};
 use echelon_core_model::pool::PoolTree;
@@ -22,7 +23,7 @@ use tonic::{Request, Response, Status};
 
 /// Largest request: a plan of a tree of 10,000 pools with all fields and the longest paths.
 const MAX_MESSAGE: usize = 64 << 20;
-/// An answer takes one cycle; longer means that the loop is not itself.
+/// The first snapshot of a leadership takes a second or two, any other query less than a second.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service. Clones share the loop's queue.
@@ -38,10 +39,10 @@ impl Service {
     /// Puts a question to the loop and waits for its answer.
     async fn ask<T>(
         &self,
-        asked: Input,
+        query: PictureQuery,
         answer: oneshot::Receiver<Option<Box<T>>>,
     ) -> Result<Box<T>, Status> {
-        self.inbox.try_send(asked).map_err(|_| {
+        self.inbox.try_send(Input::Query(query)).map_err(|_| {
             Status::unavailable("the resource manager has too much to do: ask again in a second")
         })?;
         match tokio::time::timeout(ANSWER_WITHIN, answer).await {
@@ -100,7 +101,9 @@ impl ResourceManagerService for Service {
         let spec =
             spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         let (answer, planned) = oneshot::channel();
-        let planned = self.ask(Input::Plan(Box::new(spec), answer), planned).await?;
+        let planned = self
+            .ask(PictureQuery::Plan(Box::new(spec), answer), planned)
+            .await?;
         Ok(Response::new(PlanResponse {
             plan: Some(plan::to_wire(&planned)),
         }))
@@ -113,7 +116,7 @@ impl ResourceManagerService for Service {
         let tree = request.into_inner().tree.map(PoolTree::from_wire).transpose();
         let tree = tree.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let (answer, described) = oneshot::channel();
-        let described = self.ask(Input::Figures(tree, answer), described).await?;
+        let described = self.ask(PictureQuery::Figures(tree, answer), described).await?;
         Ok(Response::new(DescribePoolsResponse {
             figures: Some(figures::to_wire(&described)),
         }))

@@ -8,6 +8,7 @@ mod grpc;
 mod link;
 mod measure;
 mod plan;
+mod query;
 mod run;
 mod serve;
 

@@ -250,8 +250,9 @@ impl Measures {
                 *known = known.saturating_add(n);
             }
         }
-        for ended in facts.ended.values() {
-            *states.entry(ended.state.word()).or_default() += 1;
+        for (state, n) in facts.ended.by_state() {
+            let known: &mut i64 = states.entry(state.word()).or_default();
+            *known = known.saturating_add(i64::try_from(*n).unwrap_or(i64::MAX));
         }
         self.slices.set(count(slices));
         // What is not there any more must not be shown on.

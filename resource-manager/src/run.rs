@@ -3,21 +3,17 @@
 
 use crate::link::{Keeper, Links};
 use crate::measure::Measures;
+use crate::query::{PictureQuery, QueryThread};
 use crate::serve::Parts;
 use echelon_core_model::ClusterId;
 use echelon_core_model::directive::Report;
-use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_resource_manager::{
-    Alarm, Effect, Event, LinkId, Plan, PlanToken, PoolFigures, ResourceManager,
-};
+use echelon_core_resource_manager::{Alarm, Effect, Event, LinkId, ResourceManager};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use echelon_proto::convert::shard::Changed;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Inputs that may wait. Reports are the bulk: this is a few seconds of them from a hundred shards.
 /// Beyond that, senders wait.
@@ -44,10 +40,8 @@ pub(crate) enum Input {
     Unlinked(LinkId),
     /// Something was written to storage.
     Changed(Changed),
-    /// A caller asks for a plan.
-    Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
-    /// A caller asks how pools stand, or would stand under another tree.
-    Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
+    /// A caller asks something that changes nothing.
+    Query(PictureQuery),
 }
 
 /// The loop's state: the driver, and handles of what it may ask for.
@@ -57,9 +51,7 @@ pub(crate) struct Loop {
     measures: Measures,
     inbox: mpsc::Sender<Input>,
     links: Links,
-    plans: BTreeMap<PlanToken, oneshot::Sender<Option<Box<Plan>>>>,
-    figures: BTreeMap<PlanToken, oneshot::Sender<Option<Box<PoolFigures>>>>,
-    last_token: u64,
+    queries: QueryThread,
     seed: u64,
     led: Condition,
     /// What the driver decided just before its leadership came into doubt; done when it is certain again.
@@ -82,9 +74,7 @@ impl Loop {
             measures,
             inbox,
             links: Links::default(),
-            plans: BTreeMap::new(),
-            figures: BTreeMap::new(),
-            last_token: 0,
+            queries: QueryThread::new(),
             seed,
             led,
             held: Vec::new(),
@@ -103,7 +93,7 @@ impl Loop {
                 () = stop.cancelled() => break,
                 verdict = office.verdict() => events.push(self.on_verdict(verdict)),
                 _ = inputs.recv_many(&mut batch, BATCH) => {
-                    events.extend(batch.drain(..).map(|input| self.on_input(input)));
+                    events.extend(batch.drain(..).filter_map(|input| self.on_input(input)));
                 }
                 () = tokio::time::sleep(self.time_to_wake()) => events.push(Event::Wake),
                 Ok(()) = sightings.changed() => continue,
@@ -123,6 +113,9 @@ impl Loop {
     }
 
     fn time_to_wake(&self) -> Duration {
+        if self.queries.is_waiting() {
+            return Duration::ZERO;
+        }
         self.driver.next_wake().map_or(IDLE, |at| {
             Duration::from_millis(at.since(self.parts.clock.now()).0)
         })
@@ -159,8 +152,9 @@ impl Loop {
         self.held.clear();
     }
 
-    fn on_input(&mut self, input: Input) -> Event {
-        match input {
+    /// What the driver is to know of an input.
+    fn on_input(&mut self, input: Input) -> Option<Event> {
+        Some(match input {
             Input::Storage(id, result) => Event::Storage(id, result),
             Input::Linked(link, cluster, sender) => {
                 self.links.opened(link, sender);
@@ -174,19 +168,11 @@ impl Loop {
             }
             Input::Changed(Changed::Head(job)) => Event::Hint(job),
             Input::Changed(Changed::Pools) => Event::PoolsHint,
-            Input::Plan(spec, answer) => {
-                self.last_token += 1;
-                let token = PlanToken(self.last_token);
-                self.plans.insert(token, answer);
-                Event::Plan { token, spec: *spec }
+            Input::Query(query) => {
+                self.queries.add(query);
+                return None;
             }
-            Input::Figures(tree, answer) => {
-                self.last_token += 1;
-                let token = PlanToken(self.last_token);
-                self.figures.insert(token, answer);
-                Event::Figures { token, tree }
-            }
-        }
+        })
     }
 
     /// One turn: the driver decides about the events in their order, then what it asks for is done.
@@ -203,6 +189,7 @@ impl Loop {
             office.doubt();
             self.driver.step(Event::Suspended, now, &mut Vec::new());
         }
+        self.queries.hand_over(&mut self.driver, began);
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
     }
@@ -241,13 +228,6 @@ impl Loop {
                 self.follow();
                 office.step_down();
             }
-            Effect::PlanAnswer { token, plan } => {
-                // The caller may be gone.
-                let _ = self.plans.remove(&token).map(|answer| answer.send(plan));
-            }
-            Effect::FiguresAnswer { token, figures } => {
-                let _ = self.figures.remove(&token).map(|answer| answer.send(figures));
-            }
             Effect::Alarm(alarm) => {
                 if matches!(alarm, Alarm::ShardSetAside { .. }) {
                     self.measures.streams_refused.inc();
@@ -284,7 +264,7 @@ impl Loop {
     }
 }
 
-/// What only a leader may do. The others answer callers, give up, or raise alarms.
+/// What only a leader may do. The others give up, or raise alarms.
 const fn is_act_of_a_leader(effect: &Effect) -> bool {
     match effect {
         Effect::Storage(..)
@@ -293,9 +273,6 @@ const fn is_act_of_a_leader(effect: &Effect) -> bool {
         | Effect::Unwatch(_)
         | Effect::Publish(_)
         | Effect::Mark(_) => true,
-        Effect::StepDown { .. }
-        | Effect::PlanAnswer { .. }
-        | Effect::FiguresAnswer { .. }
-        | Effect::Alarm(_) => false,
+        Effect::StepDown { .. } | Effect::Alarm(_) => false,
     }
 }

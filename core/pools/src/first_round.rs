@@ -38,6 +38,12 @@ impl FirstRound {
         out
     }
 
+    /// Whether it is about this very hierarchy, with its shares, limits and reservations.
+    #[must_use]
+    pub fn divides(&self, hierarchy: &Arc<Hierarchy>) -> bool {
+        Arc::ptr_eq(&self.hierarchy, hierarchy)
+    }
+
     /// There is another amount to divide. `O(1)`.
     pub fn set_capacity(&mut self, capacity: Resources) {
         self.is_outdated |= self.capacity != capacity;

@@ -5,6 +5,7 @@ use echelon_core_model::PoolId;
 use echelon_core_model::pool::{Pool, PoolTree, PreemptWithin};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Index of a pool in its hierarchy. The root is 0.
 pub type PoolIdx = usize;
@@ -16,6 +17,12 @@ pub const ROOT: PoolIdx = 0;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
     nodes: Vec<Node>,
+    index: Arc<PoolPlaces>,
+}
+
+/// Where the pool of each path and of each id is. Two trees with the same pools at the same paths share it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct PoolPlaces {
     by_path: BTreeMap<String, PoolIdx>,
     by_id: BTreeMap<PoolId, PoolIdx>,
 }
@@ -23,7 +30,7 @@ pub struct Hierarchy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
     /// `None` for the root, which has no limit and reserves nothing.
-    pool: Option<Pool>,
+    pool: Option<Arc<Pool>>,
     parent: PoolIdx,
     children: Range<PoolIdx>,
 }
@@ -43,35 +50,50 @@ impl Hierarchy {
         for pool in tree.pools.values() {
             below.entry(PoolTree::parent(&pool.path)).or_default().push(pool);
         }
-        let mut out = Self {
-            nodes: vec![Node {
-                pool: None,
-                parent: ROOT,
-                children: 0..0,
-            }],
-            by_path: BTreeMap::new(),
-            by_id: BTreeMap::new(),
-        };
+        let mut index = PoolPlaces::default();
+        let mut nodes = vec![Node {
+            pool: None,
+            parent: ROOT,
+            children: 0..0,
+        }];
         let mut at = 0;
-        while let Some(node) = out.nodes.get(at) {
+        while let Some(node) = nodes.get(at) {
             let path = node.pool.as_ref().map_or("/", |p| p.path.as_str());
             let mut children = below.remove(path).unwrap_or_default();
             children.sort_by(|a, b| a.id.cmp(&b.id));
-            let first = out.nodes.len();
+            let first = nodes.len();
             for pool in children {
-                out.by_path.insert(pool.path.clone(), out.nodes.len());
-                out.by_id.insert(pool.id.clone(), out.nodes.len());
-                out.nodes.push(Node {
-                    pool: Some(pool.clone()),
+                index.by_path.insert(pool.path.clone(), nodes.len());
+                index.by_id.insert(pool.id.clone(), nodes.len());
+                nodes.push(Node {
+                    pool: Some(Arc::new(pool.clone())),
                     parent: at,
                     children: 0..0,
                 });
             }
-            let last = out.nodes.len();
-            if let Some(node) = out.nodes.get_mut(at) {
+            let last = nodes.len();
+            if let Some(node) = nodes.get_mut(at) {
                 node.children = first..last;
             }
             at += 1;
+        }
+        Self {
+            nodes,
+            index: Arc::new(index),
+        }
+    }
+
+    /// The same hierarchy with other values of some pools. Their ids and paths are those of before. A pool
+    /// that is not in it is left out. `O(n)`, without an allocation for any pool that stays.
+    #[must_use]
+    pub fn with_values<'a>(&self, pools: impl IntoIterator<Item = &'a Pool>) -> Self {
+        let mut out = self.clone();
+        for pool in pools {
+            let node = self.find(&pool.path).and_then(|i| out.nodes.get_mut(i));
+            let known = node.and_then(|node| node.pool.as_mut());
+            if let Some(known) = known.filter(|known| known.id == pool.id) {
+                *known = Arc::new(pool.clone());
+            }
         }
         out
     }
@@ -85,19 +107,19 @@ impl Hierarchy {
     /// Whether there is no pool at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_path.is_empty()
+        self.index.by_path.is_empty()
     }
 
     /// The index of a path.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<PoolIdx> {
-        self.by_path.get(path).copied()
+        self.index.by_path.get(path).copied()
     }
 
     /// Where the pool of an id is.
     #[must_use]
     pub fn path_of(&self, id: &PoolId) -> Option<&str> {
-        let pool = self.pool(*self.by_id.get(id)?)?;
+        let pool = self.pool(*self.index.by_id.get(id)?)?;
         Some(pool.path.as_str())
     }
 
@@ -110,7 +132,7 @@ impl Hierarchy {
     /// The pool of an index; `None` for the root.
     #[must_use]
     pub fn pool(&self, at: PoolIdx) -> Option<&Pool> {
-        self.nodes.get(at)?.pool.as_ref()
+        self.nodes.get(at)?.pool.as_deref()
     }
 
     /// Whether a pool, or one above it, bounds the number of its jobs.
@@ -204,6 +226,15 @@ mod tests {
         assert_eq!(h.above(deep).map(path).collect::<Vec<_>>(), ["/a/x", "/a", "/"]);
         assert_eq!(h.above(ROOT).count(), 0);
         assert!(h.is_leaf(deep) && !h.is_leaf(h.find("/a").unwrap()) && !h.is_leaf(ROOT));
+        let other = pool("/a/y", 3, 8, 7);
+        let changed = h.with_values([&other, &pool("/new", 0, 9, 1)]);
+        let tree = tree(
+            ["/b", "/a", "/a/x", "/b/z", "/a/x/q"]
+                .map(|p| pool(p, 0, 9, 1))
+                .into_iter()
+                .chain([other]),
+        );
+        assert_eq!(changed, Hierarchy::new(&tree));
         assert!(of(&[]).is_empty());
         assert_eq!(Hierarchy::default(), of(&[]));
         assert_eq!(Hierarchy::default().len(), 1, "the root");

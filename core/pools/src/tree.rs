@@ -14,10 +14,19 @@ use thiserror::Error;
 pub fn of_lent_room(pools: &PoolTree) -> PoolTree {
     let mut out = pools.clone();
     for pool in out.pools.values_mut() {
-        pool.reservation = Resources::ZERO;
-        pool.limit = pool.revocable_limit;
+        *pool = of_lent_capacity(pool);
     }
     out
+}
+
+/// A pool as it divides revocable capacity: by its share alone, up to its bound of it.
+#[must_use]
+pub fn of_lent_capacity(pool: &Pool) -> Pool {
+    Pool {
+        reservation: Resources::ZERO,
+        limit: pool.revocable_limit,
+        ..pool.clone()
+    }
 }
 
 /// Largest number of a pool that is not "no bound". 10,000 pools (`MAX_POOLS`) with this much sum up to less than

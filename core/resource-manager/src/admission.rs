@@ -36,7 +36,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct LastAdmission {
     /// The capacity that it left: why something waits follows from it.
-    pub rooms: Rooms,
+    pub rooms: Arc<Rooms>,
     /// The clusters as it saw them.
     pub(crate) candidates: Arc<Candidates>,
     /// When starvation was last noted for some pools.
@@ -226,7 +226,7 @@ pub(crate) fn admit(
     }
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
     last.kept = keep_all(&last.holds, &mut rooms, has_begun);
-    last.rooms = rooms;
+    last.rooms = Arc::new(rooms);
     last.candidates = candidates;
     let counted = |a: &Admission| (a.job, demand.ledger.counts(a.job));
     AdmissionReport {

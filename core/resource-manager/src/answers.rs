@@ -6,10 +6,6 @@ use echelon_core_pools::Held;
 use echelon_core_pools::certificate::{Certificate, SecondLine};
 use std::collections::BTreeMap;
 
-/// Correlates a question with its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlanToken(pub u64);
-
 /// What would become of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {

@@ -40,9 +40,9 @@ pub struct DemandState {
     limits: HostLimits,
     /// The demand of each pool at that time.
     wanted: BTreeMap<PoolIdx, Wanted>,
-    /// The version of the pool tree that it is about.
-    tree: Option<Version>,
-    /// Pools with jobs that have changed since.
+    /// The version of the pool tree that was the last to move pools, as it was then.
+    structure: Option<Version>,
+    /// Pools that have changed since, or with jobs that have.
     touched: BTreeSet<PoolIdx>,
     /// Clusters that some classes cannot use, and when that was looked at last.
     closed: (Timestamp, ClosedClusters),
@@ -51,7 +51,7 @@ pub struct DemandState {
 /// Pools with demand that may differ from the cycle before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolDemandChange {
-    /// The pool tree is another one.
+    /// Pools came, went or moved.
     Tree,
     /// These.
     Pools(BTreeSet<PoolIdx>),
@@ -83,6 +83,7 @@ pub(crate) fn refresh(facts: &mut FederationFacts, demand: &mut DemandState) -> 
     let changed = facts.take_changed();
     let changes = demand.ledger.refresh(facts, changed);
     demand.touched.extend(changes.pools);
+    demand.touched.extend(std::mem::take(&mut facts.revalued));
     changes.jobs
 }
 
@@ -102,9 +103,9 @@ impl DemandState {
             self.closed.0 = Timestamp(0);
         }
         self.limits = limits;
-        let tree = facts.pools.version;
-        if self.tree != Some(tree) {
-            self.tree = Some(tree);
+        let structure = facts.structure;
+        if self.structure != Some(structure) {
+            self.structure = Some(structure);
             self.wanted = demands_within(&self.limits, facts, &self.ledger);
             return PoolDemandChange::Tree;
         }
@@ -120,6 +121,16 @@ impl DemandState {
             };
         }
         PoolDemandChange::Pools(touched)
+    }
+
+    /// Counts the demand of every pool next.
+    pub(crate) const fn count_all_again(&mut self) {
+        self.structure = None;
+    }
+
+    /// Takes over which clusters some classes cannot use.
+    pub(crate) fn set_closed(&mut self, closed: ClosedClusters) {
+        self.closed.1 = closed;
     }
 
     /// The clusters of which no host can take a class that waits, as of the last admission.

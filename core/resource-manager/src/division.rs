@@ -90,7 +90,8 @@ pub(crate) fn divide(
         PoolDemandChange::Tree => None,
         PoolDemandChange::Pools(pools) => Some(pools),
     };
-    let ordinary = match (&mut division.round, changed) {
+    let same = |round: &&mut FirstRound| round.divides(&facts.hierarchy);
+    let ordinary = match (division.round.as_mut().filter(same), changed) {
         (Some(round), Some(pools)) => {
             for pool in pools {
                 let wanted = demand.wanted().get(pool).copied().unwrap_or_default();
@@ -99,10 +100,10 @@ pub(crate) fn divide(
             round.set_capacity(there);
             round.entitlements()
         }
-        (round, _) => {
+        _ => {
             let all = by_index(facts, demand.wanted(), |w| w.ordinary);
             let first = FirstRound::new(Arc::clone(&facts.hierarchy), all, there);
-            round.insert(first).entitlements()
+            division.round.insert(first).entitlements()
         }
     };
     let lent = lent(facts, &demand.ledger);

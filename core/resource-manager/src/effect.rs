@@ -1,6 +1,5 @@
 //! What a resource manager requests from its shell. Any effect may be lost or performed twice.
 
-use crate::answers::{Plan, PlanToken, PoolFigures};
 use crate::event::LinkId;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::store::{Op, OpId, Stamp};
@@ -32,20 +31,6 @@ pub enum Effect {
     StepDown {
         /// Why, for the log.
         why: String,
-    },
-    /// The answer to `Event::Plan`; `None` while this process does not lead: ask again.
-    PlanAnswer {
-        /// The question.
-        token: PlanToken,
-        /// What would become of the job.
-        plan: Option<Box<Plan>>,
-    },
-    /// The answer to `Event::Figures`; `None` while this process does not lead: ask again.
-    FiguresAnswer {
-        /// The question.
-        token: PlanToken,
-        /// How the pools stand.
-        figures: Option<Box<PoolFigures>>,
     },
     /// An operator must look.
     Alarm(Alarm),

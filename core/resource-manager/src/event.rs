@@ -1,9 +1,6 @@
 //! The input of a resource manager. Any event may come late, twice or never.
 
-use crate::answers::PlanToken;
 use echelon_core_model::directive::Report;
-use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult, Stamp};
 use echelon_core_model::{ClusterId, JobId};
 
@@ -53,20 +50,6 @@ pub enum Event {
     Hint(JobId),
     /// Some gateway wrote pools or clusters.
     PoolsHint,
-    /// A plan is requested: what would become of a job. Answered by `Effect::PlanAnswer`.
-    Plan {
-        /// Correlates the answer.
-        token: PlanToken,
-        /// The job.
-        spec: JobSpec,
-    },
-    /// Figures are requested: what pools are entitled to. Answered by `Effect::FiguresAnswer`.
-    Figures {
-        /// Correlates the answer.
-        token: PlanToken,
-        /// Under this tree instead of the stored one.
-        tree: Option<PoolTree>,
-    },
     /// The time of `next_wake` has come.
     Wake,
 }

@@ -14,10 +14,11 @@ pub(crate) mod jobs;
 pub(crate) mod known;
 pub(crate) mod reports;
 pub(crate) mod slice;
+pub(crate) mod unsent;
 
 use crate::facts::capacity::lent_kinds;
 use crate::facts::cluster::ClusterView;
-use crate::facts::ended::EndedJob;
+use crate::facts::ended::EndedJobs;
 use crate::facts::host_pools::HostPools;
 use crate::facts::job::JobView;
 use crate::facts::jobs::Jobs;
@@ -31,7 +32,8 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, PoolId, Reason, Resources, Version};
 use echelon_core_pools::Hierarchy;
-use echelon_core_pools::tree::of_lent_room;
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::tree::{of_lent_capacity, of_lent_room};
 use echelon_core_routing::Homes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub struct FederationFacts {
     /// The switches.
     pub control: Control,
     /// The pool tree.
-    pub pools: PoolTree,
+    pub pools: Arc<PoolTree>,
     /// The version of the tree that was the last to change what the sums of jobs depend on: which pools there
     /// are, and where, and how each counts its jobs.
     pub structure: Version,
@@ -52,11 +54,13 @@ pub struct FederationFacts {
     pub hierarchy: Arc<Hierarchy>,
     /// Pool hierarchy for revocable capacity (shares only).
     pub by_shares: Arc<Hierarchy>,
+    /// Pools with other values than when this was last taken, since no pool came, went or moved.
+    pub(crate) revalued: BTreeSet<PoolIdx>,
     /// All jobs that have not ended, or with an end that is not stored yet.
     /// A deleted job stays until only its tombstone is left.
     pub jobs: Jobs,
     /// What stays in memory of jobs that have ended.
-    pub ended: BTreeMap<JobId, EndedJob>,
+    pub ended: EndedJobs,
     /// Their specs.
     pub specs: Specs,
     /// The time between the leader before and this one.
@@ -73,8 +77,14 @@ pub struct FederationFacts {
 /// as before.
 fn counts_alike(before: &PoolTree, after: &PoolTree) -> bool {
     let counts = |p: &Pool| (p.fair_users, p.max_jobs < u64::MAX);
-    let alike = |(a, b): (&Pool, &Pool)| a.id == b.id && a.path == b.path && counts(a) == counts(b);
-    before.pools.len() == after.pools.len() && before.pools.values().zip(after.pools.values()).all(alike)
+    let mut pairs = before.pools.values().zip(after.pools.values());
+    same_places(before, after) && pairs.all(|(a, b)| counts(a) == counts(b))
+}
+
+/// Whether two trees have the same pools at the same paths.
+fn same_places(before: &PoolTree, after: &PoolTree) -> bool {
+    let mut pairs = before.pools.values().zip(after.pools.values());
+    before.pools.len() == after.pools.len() && pairs.all(|(a, b)| a.id == b.id && a.path == b.path)
 }
 
 /// The pools that are in one of two trees alone, or at another path.
@@ -189,13 +199,16 @@ impl FederationFacts {
         if !counts_alike(&self.pools, &tree) {
             self.structure = tree.version;
         }
-        let moved = moved_pools(&self.pools, &tree);
-        self.hierarchy = Arc::new(Hierarchy::new(&tree));
-        self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
-        self.pools = tree;
-        if moved.is_empty() {
+        if same_places(&self.pools, &tree) {
+            self.set_values(tree);
             return;
         }
+        let moved = moved_pools(&self.pools, &tree);
+        // Indexes of before are those of other pools now.
+        self.revalued.clear();
+        self.hierarchy = Arc::new(Hierarchy::new(&tree));
+        self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
+        self.pools = Arc::new(tree);
         let of_moved = |job: &JobView| {
             let id = job.head.as_ref().and_then(|head| head.pool_id.as_ref());
             id.is_some_and(|id| moved.contains(id))
@@ -203,6 +216,18 @@ impl FederationFacts {
         let jobs = self.jobs.iter().filter(|(_, job)| of_moved(job));
         let jobs: Vec<JobId> = jobs.map(|(id, _)| *id).collect();
         jobs.into_iter().for_each(|id| self.settle_pool(id));
+    }
+
+    /// Takes a tree in that has the same pools at the same paths. Only what differs is made again.
+    fn set_values(&mut self, tree: PoolTree) {
+        let pairs = self.pools.pools.values().zip(tree.pools.values());
+        let changed: Vec<&Pool> = pairs.filter(|(a, b)| a != b).map(|(_, b)| b).collect();
+        let indexes = changed.iter().filter_map(|pool| self.hierarchy.find(&pool.path));
+        self.revalued.extend(indexes);
+        let lent: Vec<Pool> = changed.iter().map(|pool| of_lent_capacity(pool)).collect();
+        self.hierarchy = Arc::new(self.hierarchy.with_values(changed));
+        self.by_shares = Arc::new(self.by_shares.with_values(&lent));
+        self.pools = Arc::new(tree);
     }
 
     /// The path of a job's pool: where the pool of that id is now. For a head without an id, or a pool that

@@ -35,7 +35,7 @@
 //! | `assignment` | arithmetic on the ranges of one job |
 //! | `lifecycle` | what specs and heads ask for as time passes: rules, schedules, rollouts, ends |
 //! | `progress` | the row of a job, and why its instances wait |
-//! | `queries` | answers that change nothing: a plan, the figures of pools |
+//! | `queries` | answers that change nothing: a plan, the figures of pools; and the snapshot that they look at in another thread |
 //! | `checks` | rules that hold after every step |
 //! | `storage` | reads, and what storage refuses |
 //! | `leadership` | taking over, recovering, stepping down |
@@ -73,7 +73,7 @@ mod tick;
 mod turns;
 
 pub use admission::{AdmissionReport, AheadBinding, GrantChange, GrantTarget};
-pub use answers::{ClusterShare, Dropped, GroupPlan, Plan, PlanToken, PoolFigures, PoolPlan, SideFigures};
+pub use answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolFigures, PoolPlan, SideFigures};
 pub use broken::Broken;
 pub use checks::check::{Sampler, check};
 pub use checks::sum_audit::SumFaults;
@@ -90,6 +90,9 @@ pub use orders::OrdersReport;
 pub use picture::Picture;
 pub use preemption::PreemptionReport;
 pub use preemption::claimants::EndedRequest;
+pub use queries::figures::figures;
+pub use queries::plan::plan;
+pub use queries::snapshot::{PictureSnapshot, SnapshotPart};
 pub use returns::ReturnsReport;
 pub use turns::CycleChanges;
 

@@ -18,8 +18,8 @@ use crate::lifecycle::retirement::Returning;
 use crate::lifecycle::scheduled_creations::Openings;
 use crate::lifecycle::timer_queue::Agenda;
 use crate::lifecycle::tombstones::Tombstone;
+use crate::orders::resends::Resends;
 use crate::picture::Picture;
-use crate::queries::{figures, plan};
 use crate::storage::filing::Filing;
 use crate::storage::operations::Ops;
 use crate::turns::AllTurns;
@@ -93,6 +93,8 @@ pub struct ResourceManager {
     pub(crate) renewals: BTreeSet<(Timestamp, JobId)>,
     /// Cursors over jobs that are looked at a few at a time.
     pub(crate) turns: AllTurns,
+    /// Clusters of which a stream has opened, and how far orders were sent over it.
+    pub(crate) resends: Resends,
     /// Whether a cycle is due: demand, capacity, pools or clusters changed, or work of a cycle is left.
     pub(crate) due: bool,
     pub(crate) todo: VecDeque<(crate::storage::operations::Purpose, Op)>,
@@ -184,6 +186,7 @@ impl ResourceManager {
             unwritten: BTreeSet::new(),
             renewals: BTreeSet::new(),
             turns: AllTurns::default(),
+            resends: Resends::default(),
             due: false,
             todo: VecDeque::new(),
             next_bucket: 0,
@@ -261,15 +264,6 @@ impl ResourceManager {
                     self.stored(asked, result, now, out);
                 }
             }
-            Event::Plan { token, spec } => {
-                let plan = (self.phase == Phase::Leading).then(|| Box::new(plan::plan(&self.picture, &spec)));
-                out.push(Effect::PlanAnswer { token, plan });
-            }
-            Event::Figures { token, tree } => {
-                let leads = self.phase == Phase::Leading;
-                let figures = leads.then(|| Box::new(figures::figures(&self.picture, tree)));
-                out.push(Effect::FiguresAnswer { token, figures });
-            }
             _ if self.phase == Phase::Follower => {}
             Event::ShardOpened { cluster, link } => {
                 if !self.is_quarantined(&cluster, now) {
@@ -280,7 +274,7 @@ impl ResourceManager {
                     self.ask(&cluster, now, out);
                     self.tell_control(&cluster, out);
                     self.due = true;
-                    self.dirty.extend(self.picture.facts.live().map(|(id, _)| id));
+                    self.resends.begin(cluster);
                 }
             }
             Event::ShardClosed { link } => {
@@ -349,8 +343,8 @@ impl ResourceManager {
         if heard.found && self.phase == Phase::Leading {
             self.settle_resume(now, out);
         }
-        self.after_ended(&cluster, &heard.jobs, now, out);
-        self.catch_up(&cluster, &heard.jobs, now, out);
+        self.after_ended(&cluster, &heard.named, now, out);
+        self.catch_up(&cluster, &heard.named, now, out);
         self.dirty.extend(heard.jobs);
     }
 
@@ -431,6 +425,7 @@ impl ResourceManager {
         self.unwritten.clear();
         self.renewals.clear();
         self.turns = AllTurns::default();
+        self.resends = Resends::default();
         self.todo.clear();
         self.putting.clear();
         self.written.clear();

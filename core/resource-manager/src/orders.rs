@@ -5,6 +5,7 @@ pub(crate) mod classes;
 pub(crate) mod contacts;
 pub(crate) mod kill_switch;
 pub(crate) mod preemption_requests;
+pub(crate) mod resends;
 pub(crate) mod sending;
 pub(crate) mod slice_orders;
 pub(crate) mod writes;

@@ -66,7 +66,7 @@ pub(crate) fn give_back(
 ) -> ReturnsReport {
     let mut report = ReturnsReport::default();
     let mut lowered = Vec::new();
-    let (mut rooms, mut contended) = (picture.admission.rooms.clone(), None);
+    let (mut rooms, mut contended) = (Rooms::clone(&picture.admission.rooms), None);
     let mut drain_left = rules.drain_batch;
     for id in jobs {
         let Some(mut job) = picture.facts.jobs.lend(id) else {

@@ -25,6 +25,7 @@ mod pools;
 mod preemption;
 mod quota;
 mod refusals;
+mod resends;
 mod restarts;
 mod returns;
 mod rollouts;

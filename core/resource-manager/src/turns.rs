@@ -9,6 +9,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// Most jobs with grants that one cycle renews. A lease lasts many times longer than renewing all jobs takes.
 const RENEWALS: usize = 1_000;
 
+/// Most jobs that a new leader looks at for the first time in one cycle.
+const UNSEEN: usize = 500;
+
 /// What a cycle looks at.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -46,6 +49,7 @@ impl ResourceManager {
                 over.for_each(|avoided| avoided.is_over = true);
             }
         }
+        self.look_at_unseen();
         let jobs = self.picture.facts.jobs.after(self.turns.all.0);
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
@@ -63,11 +67,26 @@ impl ResourceManager {
         changes.jobs.clone_from(&self.dirty);
         changes
     }
+
+    /// A new leader looks at every job once, some in each cycle.
+    fn look_at_unseen(&mut self) {
+        let Some(Turns(last)) = self.turns.unseen else {
+            return;
+        };
+        let jobs = self.picture.facts.jobs.after(last);
+        let next: Vec<JobId> = jobs.map(|(id, _)| *id).take(UNSEEN).collect();
+        let is_full = next.len() == UNSEEN;
+        self.turns.unseen = next.last().filter(|_| is_full).map(|id| Turns(*id));
+        self.due |= is_full;
+        self.dirty.extend(next);
+    }
 }
 
 /// Cursors over sets of jobs that are looked at a few at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AllTurns {
+    /// Over all jobs, once, by a new leader. `None`: it has looked at each of them.
+    pub(crate) unseen: Option<Turns>,
     /// Over all live jobs.
     pub(crate) all: Turns,
     /// Over jobs with instances that may leave.

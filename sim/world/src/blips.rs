@@ -92,7 +92,7 @@ impl Act {
             rm::Effect::Send(..) | rm::Effect::Watch(_) | rm::Effect::Unwatch(_) | rm::Effect::Mark(_) => {
                 Some(Self::Leader(format!("{effect:?}")))
             }
-            rm::Effect::PlanAnswer { .. } | rm::Effect::FiguresAnswer { .. } | rm::Effect::Alarm(_) => None,
+            rm::Effect::Alarm(_) => None,
         }
     }
 

@@ -259,7 +259,6 @@ impl World {
                 self.leave_links((index, life));
                 self.step_down(who, life, &why);
             }
-            rm::Effect::PlanAnswer { .. } | rm::Effect::FiguresAnswer { .. } => {}
             rm::Effect::Alarm(alarm) => self.trace.line(self.now, &format!("{who} alarm: {alarm}")),
         }
     }

@@ -5,7 +5,7 @@ use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::picture::Picture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many there are of each.
 pub type Footprint = BTreeMap<&'static str, usize>;
@@ -36,6 +36,8 @@ impl ResourceManager {
             unwritten,
             renewals,
             turns: _,
+            // One of each cluster at most.
+            resends: _,
             due: _,
             todo,
             next_bucket: _,
@@ -103,6 +105,7 @@ fn of_picture(picture: &Picture) -> Footprint {
         structure: _,
         hierarchy: _,
         by_shares: _,
+        revalued: _,
         jobs,
         ended,
         specs,
@@ -141,6 +144,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         heartbeat: _,
         quarantine: _,
         found,
+        unsent,
     } = view;
-    incoming.as_ref().map_or(0, BTreeMap::len) + reports.len() + words.len() + found.len()
+    unsent.len() + incoming.as_ref().map_or(0, BTreeSet::len) + reports.len() + words.len() + found.len()
 }

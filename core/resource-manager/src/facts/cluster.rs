@@ -3,13 +3,26 @@
 use crate::event::LinkId;
 use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
+use crate::facts::unsent::Unsent;
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::{Epoch, Generation, GroupName, JobId, Timestamp, Version};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// Reports of one cluster, by job, group and generation.
-pub type Reports = BTreeMap<(JobId, GroupName, Generation), Box<SliceReport>>;
+/// The job, group and generation of a slice's report.
+pub type ReportKey = (JobId, GroupName, Generation);
+
+/// Reports of one cluster.
+pub type Reports = BTreeMap<ReportKey, Arc<SliceReport>>;
+
+/// What a shard reported last of one job.
+#[derive(Debug, Clone)]
+pub(crate) struct JobReports {
+    pub(crate) job: JobId,
+    reports: Vec<(ReportKey, Arc<SliceReport>)>,
+    words: Vec<((JobId, GroupName), GroupWord)>,
+}
 
 /// What a shard reported last of a whole group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +66,8 @@ pub struct ClusterView {
     pub settled: bool,
     /// Epoch and sequence of its last report.
     pub last_report: (Epoch, u64),
-    /// The full report under way.
-    pub incoming: Option<Reports>,
+    /// What the full report under way has named so far.
+    pub incoming: Option<BTreeSet<ReportKey>>,
     /// What its shard reported last of each slice.
     pub reports: Reports,
     /// What its shard reported last of each group.
@@ -69,6 +82,8 @@ pub struct ClusterView {
     pub quarantine: Option<Timestamp>,
     /// What it found since storage was resumed.
     pub found: Word,
+    /// Jobs of which the snapshot has not got the reports as they are now.
+    pub(crate) unsent: Unsent,
 }
 
 impl ClusterView {
@@ -106,6 +121,61 @@ impl ClusterView {
         for key in slices {
             self.words.remove(&(job, key.1.clone()));
             self.reports.remove(&key);
+            self.unsent.note(job);
+        }
+    }
+
+    /// The next jobs of which a snapshot has not got the reports as they are now.
+    pub(crate) fn take_unsent(&mut self, most: usize) -> Vec<JobReports> {
+        if !self.unsent.is_followed() {
+            self.unsent.follow(self.reports.keys().map(|(job, ..)| *job));
+        }
+        let ids = self.unsent.take(most).into_iter();
+        ids.map(|job| self.job_reports(job)).collect()
+    }
+
+    fn job_reports(&self, job: JobId) -> JobReports {
+        let first = (job, GroupName::new(""), Generation(0));
+        let of_job = self.reports.range(first..).take_while(|((of, ..), _)| *of == job);
+        let first = (job, GroupName::new(""));
+        let words = self.words.range(first..).take_while(|((of, _), _)| *of == job);
+        JobReports {
+            job,
+            reports: of_job
+                .map(|(key, report)| (key.clone(), Arc::clone(report)))
+                .collect(),
+            words: words.map(|(key, word)| (key.clone(), *word)).collect(),
+        }
+    }
+
+    /// Takes over what the shard has reported of a job, as another view has it.
+    pub(crate) fn take_over(&mut self, of: JobReports) {
+        self.forget(of.job);
+        self.reports.extend(of.reports);
+        self.words.extend(of.words);
+    }
+
+    /// The same without reports of slices.
+    pub(crate) fn without_reports(&self) -> Self {
+        Self {
+            row: self.row.clone(),
+            state: self.state.clone(),
+            link: self.link,
+            heard_at: self.heard_at,
+            asked_at: self.asked_at,
+            fulls: self.fulls,
+            missed: self.missed,
+            settled: self.settled,
+            last_report: self.last_report,
+            incoming: None,
+            reports: Reports::new(),
+            words: BTreeMap::new(),
+            capacity: self.capacity.clone(),
+            fits: self.fits.clone(),
+            heartbeat: self.heartbeat.clone(),
+            quarantine: self.quarantine,
+            found: self.found.clone(),
+            unsent: Unsent::default(),
         }
     }
 

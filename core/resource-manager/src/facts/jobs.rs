@@ -2,17 +2,22 @@
 //! follows from these alone, so that no job is looked at that has not changed.
 
 use crate::facts::job::JobView;
+use crate::facts::unsent::Unsent;
 use echelon_core_model::JobId;
 use echelon_core_model::bucket::job_bucket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 /// All jobs, a map by id. Each change of a job leaves its id in `changed`.
 #[derive(Debug, Clone, Default)]
 pub struct Jobs {
-    all: BTreeMap<JobId, Box<JobView>>,
+    /// Snapshots share them: a job is copied when it changes while one has it.
+    all: BTreeMap<JobId, Arc<JobView>>,
     buckets: BTreeMap<u16, BTreeSet<JobId>>,
     changed: BTreeSet<JobId>,
+    /// Jobs that the snapshot has not got as they are now.
+    unsent: Unsent,
 }
 
 impl Jobs {
@@ -65,19 +70,24 @@ impl Jobs {
     pub fn get_mut(&mut self, id: &JobId) -> Option<&mut JobView> {
         let job = self.all.get_mut(id)?;
         self.changed.insert(*id);
-        Some(job.as_mut())
+        self.unsent.note(*id);
+        Some(Arc::make_mut(job))
     }
 
     /// A job, to change what no sum depends on.
     pub fn get_aside(&mut self, id: &JobId) -> Option<&mut JobView> {
-        self.all.get_mut(id).map(AsMut::as_mut)
+        let job = self.all.get_mut(id)?;
+        self.unsent.note(*id);
+        Some(Arc::make_mut(job))
     }
 
     /// A job, to change it; one of which nothing is known if it was not there.
     pub fn open(&mut self, id: JobId) -> &mut JobView {
         self.changed.insert(id);
         self.buckets.entry(job_bucket(id)).or_default().insert(id);
-        self.all.entry(id).or_insert_with(|| Box::new(JobView::new(id)))
+        self.unsent.note(id);
+        let job = self.all.entry(id).or_insert_with(|| Arc::new(JobView::new(id)));
+        Arc::make_mut(job)
     }
 
     /// The number of entries that grow with jobs.
@@ -86,20 +96,24 @@ impl Jobs {
             all,
             buckets,
             changed,
+            unsent,
         } = self;
-        all.len() + buckets.values().map(BTreeSet::len).sum::<usize>() + changed.len()
+        let of_buckets: usize = buckets.values().map(BTreeSet::len).sum();
+        all.len() + of_buckets + changed.len() + unsent.len()
     }
 
     /// Takes a job out for a change; it has to be put back with `give_back`.
     pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
         let job = self.all.get_mut(id)?;
-        Some(std::mem::replace(job.as_mut(), JobView::new(*id)))
+        let lent = std::mem::replace(job, Arc::new(JobView::new(*id)));
+        Some(Arc::unwrap_or_clone(lent))
     }
 
     /// Puts a job back that was taken out with `lend`, changed or not.
     pub fn give_back(&mut self, id: JobId, job: JobView, changed: bool) {
         if let Some(slot) = self.all.get_mut(&id) {
-            **slot = job;
+            *slot = Arc::new(job);
+            self.unsent.note(id);
         }
         if changed {
             self.changed.insert(id);
@@ -113,8 +127,9 @@ impl Jobs {
 
     /// Takes a job out.
     pub fn remove(&mut self, id: &JobId) -> Option<JobView> {
-        let job = *self.all.remove(id)?;
+        let job = Arc::unwrap_or_clone(self.all.remove(id)?);
         self.changed.insert(*id);
+        self.unsent.note(*id);
         if let Some(bucket) = self.buckets.get_mut(&job_bucket(*id)) {
             bucket.remove(id);
         }
@@ -130,6 +145,36 @@ impl Jobs {
     pub fn of_bucket(&self, bucket: u16) -> impl Iterator<Item = (JobId, &JobView)> {
         let ids = self.buckets.get(&bucket).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.get(id)?)))
+    }
+
+    /// The next jobs that a snapshot has not got as they are now. `None`: the job is gone.
+    pub(crate) fn take_unsent(&mut self, most: usize) -> Vec<(JobId, Option<Arc<JobView>>)> {
+        if !self.unsent.is_followed() {
+            self.unsent.follow(self.all.keys().copied());
+        }
+        let ids = self.unsent.take(most).into_iter();
+        ids.map(|id| (id, self.all.get(&id).map(Arc::clone))).collect()
+    }
+
+    /// Whether a snapshot has all jobs as they are now.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// Whether a snapshot follows the changes of jobs.
+    pub(crate) const fn is_followed(&self) -> bool {
+        self.unsent.is_followed()
+    }
+
+    /// Takes a job over as it is in another set of jobs. `None`: it is gone.
+    pub(crate) fn take_over(&mut self, id: JobId, job: Option<Arc<JobView>>) {
+        let Some(job) = job else {
+            self.remove(&id);
+            return;
+        };
+        self.changed.insert(id);
+        self.buckets.entry(job_bucket(id)).or_default().insert(id);
+        self.all.insert(id, job);
     }
 
     /// The jobs that were changed since this was last asked, those that are gone with them.

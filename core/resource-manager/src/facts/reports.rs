@@ -4,16 +4,19 @@
 
 use crate::event::LinkId;
 use crate::facts::FederationFacts;
-use crate::facts::cluster::{ClusterView, GroupWord, Reports};
+use crate::facts::cluster::{ClusterView, GroupWord, ReportKey};
 use echelon_core_model::claim::ClaimReport;
 use echelon_core_model::directive::{Report, ReportPart, SliceReport};
-use echelon_core_model::{ClusterId, Epoch, GroupName, JobId, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use echelon_core_model::{ClusterId, Epoch, Generation, JobId, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What a report asks of the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Heard {
     /// Jobs that the report names.
+    pub named: BTreeSet<JobId>,
+    /// Jobs of which it reports something else than before. Full reports mostly repeat what is known.
     pub jobs: BTreeSet<JobId>,
     /// The shard is to be asked for a full report.
     pub ask: bool,
@@ -134,15 +137,20 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
     match part {
         ReportPart::FullStart => view.incoming = Some(Default::default()),
         ReportPart::Slices(slices) => {
-            out.jobs.extend(slices.iter().map(|s| s.job));
-            slices.into_iter().for_each(|s| take_slice(view, s));
+            for slice in slices {
+                let job = slice.job;
+                out.named.insert(job);
+                if take_slice(view, slice) {
+                    out.jobs.insert(job);
+                }
+            }
         }
         ReportPart::FullEnd => {
             if let Some(full) = view.incoming.take() {
-                let before = view.reports.keys().chain(full.keys()).map(|(job, _, _)| *job);
-                out.jobs.extend(before);
-                view.words = last_words(&full, &view.words);
-                view.reports = full;
+                if !view.settled {
+                    out.jobs.extend(full.iter().map(|(job, ..)| *job));
+                }
+                keep_named(view, &full, &mut out.jobs);
                 view.fulls += 1;
                 view.missed = false;
                 // Every request is answered in order. The second full report of a stream was taken after this
@@ -175,23 +183,33 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
     }
 }
 
-/// The last reports of the groups that a full report names. It has nothing of the others.
-fn last_words(
-    full: &Reports,
-    words: &BTreeMap<(JobId, GroupName), GroupWord>,
-) -> BTreeMap<(JobId, GroupName), GroupWord> {
-    let named: BTreeSet<(JobId, GroupName)> = full.keys().map(|(job, g, _)| (*job, g.clone())).collect();
-    let said = named.into_iter().filter_map(|key| {
-        let word = *words.get(&key)?;
-        Some((key, word))
+/// Keeps the reports that a full report has named. The cluster has nothing of the others.
+fn keep_named(view: &mut ClusterView, full: &BTreeSet<ReportKey>, jobs: &mut BTreeSet<JobId>) {
+    // Each part was taken in as it came, so mostly nothing is left to do.
+    if view.reports.keys().eq(full) {
+        return;
+    }
+    view.reports.retain(|key, _| {
+        let is_named = full.contains(key);
+        if !is_named {
+            jobs.insert(key.0);
+            view.unsent.note(key.0);
+        }
+        is_named
     });
-    said.collect()
+    view.words.retain(|(job, group), _| {
+        let first = (*job, group.clone(), Generation(0));
+        let last = (*job, group.clone(), Generation(u32::MAX));
+        full.range(first..=last).next().is_some()
+    });
 }
 
-fn take_slice(view: &mut ClusterView, slice: SliceReport) {
+/// Takes the report of a slice in. Returns whether something may follow from it. Nothing does if a full
+/// report of a shard that obeys this leader repeats it.
+fn take_slice(view: &mut ClusterView, slice: SliceReport) -> bool {
     let key = (slice.job, slice.group.clone(), slice.generation);
     let word = view.words.entry((slice.job, slice.group.clone())).or_default();
-    *word = GroupWord {
+    let next = GroupWord {
         outdated: slice.outdated,
         restarting: slice.restarting,
         crash_looping: slice.crash_looping,
@@ -202,8 +220,16 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) {
         // Not known at the moment is no other number.
         hosts: slice.hosts.or(word.hosts),
     };
+    let before = std::mem::replace(word, next);
+    let is_full = view.incoming.is_some();
     if let Some(incoming) = &mut view.incoming {
-        incoming.insert(key.clone(), Box::new(slice.clone()));
+        incoming.insert(key.clone());
     }
-    view.reports.insert(key, Box::new(slice));
+    let same = before == next && view.reports.get(&key).is_some_and(|known| **known == slice);
+    if is_full && same {
+        return !view.settled;
+    }
+    view.unsent.note(slice.job);
+    view.reports.insert(key, Arc::new(slice));
+    true
 }

@@ -5,6 +5,7 @@ use crate::effect::{Alarm, Effect};
 use crate::leadership::resume::Resume;
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
+use crate::turns::Turns;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
 use echelon_core_model::control::Control;
 use echelon_core_model::pause::Pause;
@@ -199,7 +200,7 @@ impl ResourceManager {
         self.retire_all();
         self.timers.bucket = now;
         self.timers.reread = now;
-        self.dirty.extend(self.picture.facts.jobs.keys().copied());
+        self.turns.unseen = Some(Turns::default());
         self.due = true;
     }
 

@@ -57,8 +57,6 @@ impl ResourceManager {
                 self.forget();
                 self.act_on(event, now, out);
             }
-            (Event::Plan { token, .. }, _) => out.push(Effect::PlanAnswer { token, plan: None }),
-            (Event::Figures { token, .. }, _) => out.push(Effect::FiguresAnswer { token, figures: None }),
             (Event::Storage(id, result), Tenure::Resumed(asked)) if id == *asked => {
                 let result = self.tell_unread(id, result, out);
                 self.note_trouble(&result, now);

@@ -121,7 +121,7 @@ impl ResourceManager {
     /// Whether a head that was read is of a job that has ended and needs no more than to be known by.
     /// One that is to be deleted comes back.
     pub(crate) fn is_retired(&mut self, head: &Head) -> bool {
-        let Some(known) = self.picture.facts.ended.get_mut(&head.job) else {
+        let Some(known) = self.picture.facts.ended.get(&head.job) else {
             return false;
         };
         if head.version <= known.version || self.phase != Phase::Leading {
@@ -129,7 +129,7 @@ impl ResourceManager {
         }
         if head.goal.desired != Desired::Deleted {
             // It came too late.
-            known.version = head.version;
+            self.picture.facts.ended.set_version(head.job, head.version);
             return true;
         }
         let id = head.job;

@@ -35,6 +35,14 @@ impl ResourceManager {
             }
             self.schedule_renewal(id, now);
         }
+        for (cluster, id) in self.resends.next(&self.picture.facts.jobs) {
+            if let Some(orders) = self.orders_due(id, &cluster, now) {
+                report.orders += orders.len();
+                due.entry(cluster).or_default().extend(orders);
+            }
+            self.schedule_renewal(id, now);
+        }
+        self.due |= !self.resends.is_empty();
         for (cluster, orders) in due {
             for part in orders.chunks(ORDERS) {
                 report.directives += 1;

@@ -75,7 +75,7 @@ pub(crate) fn remedy(
     let mut offer = Offer {
         known,
         enforced,
-        rooms: known.admission.rooms.clone(),
+        rooms: Rooms::clone(&known.admission.rooms),
         router: Router::of(known.facts, known.ledger, &known.admission.candidates),
         losers: Losers::new(known, enforced),
         budget: of_minute.left().saturating_sub(under_way),

@@ -25,7 +25,7 @@ struct Which {
 #[must_use]
 pub fn figures(picture: &Picture, tree: Option<PoolTree>) -> PoolFigures {
     let is_stored = tree.is_none();
-    let tree = tree.unwrap_or_else(|| picture.facts.pools.clone());
+    let tree = tree.unwrap_or_else(|| PoolTree::clone(&picture.facts.pools));
     let ordinary = Which {
         wanted: |w| w.ordinary,
         sums: |s| &s.ordinary,

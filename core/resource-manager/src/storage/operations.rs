@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::effect::Effect;
 use echelon_core_model::store::{Op, OpFailure, OpId, OpResult};
 use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an operation is for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,9 @@ pub struct Ops {
     next: u64,
     random: u64,
     pending: BTreeMap<OpId, Pending>,
+    /// When each is emitted again. Thousands may be under way, and no step looks at all of them.
+    due: BTreeSet<(Timestamp, OpId)>,
+    by_purpose: BTreeSet<(Purpose, OpId)>,
     backoff: Span,
     max_backoff: Span,
     patience: Span,
@@ -112,6 +115,8 @@ impl Ops {
             next: 1,
             random: config.seed,
             pending: BTreeMap::new(),
+            due: BTreeSet::new(),
+            by_purpose: BTreeSet::new(),
             backoff: config.backoff,
             max_backoff: config.max_backoff,
             patience: config.lease,
@@ -121,6 +126,8 @@ impl Ops {
     /// Forgets all that is under way: its results will be ignored.
     pub fn clear(&mut self) {
         self.pending.clear();
+        self.due.clear();
+        self.by_purpose.clear();
     }
 
     /// How many are under way.
@@ -132,14 +139,14 @@ impl Ops {
     /// Whether one for this purpose is under way.
     #[must_use]
     pub fn has(&self, purpose: &Purpose) -> bool {
-        self.pending.values().any(|p| p.purpose == *purpose)
+        self.id_of(purpose).is_some()
     }
 
     /// The one for this purpose that is under way.
     #[must_use]
     pub fn id_of(&self, purpose: &Purpose) -> Option<OpId> {
-        let mut all = self.pending.iter();
-        all.find(|(_, p)| p.purpose == *purpose).map(|(id, _)| *id)
+        let mut of = self.by_purpose.range((purpose.clone(), OpId(0))..);
+        of.next().filter(|(of, _)| of == purpose).map(|(_, id)| *id)
     }
 
     /// What one under way is for.
@@ -159,6 +166,8 @@ impl Ops {
             tries: 0,
             again_at: now.plus(self.patience),
         };
+        self.due.insert((pending.again_at, id));
+        self.by_purpose.insert((pending.purpose.clone(), id));
         self.pending.insert(id, pending);
         id
     }
@@ -172,33 +181,44 @@ impl Ops {
             OpResult::Failed(OpFailure::NotDone(_) | OpFailure::Unknown(_))
         );
         if !again {
-            return self.pending.remove(&id).map(|p| (p.purpose, p.op));
+            let pending = self.pending.remove(&id)?;
+            self.due.remove(&(pending.again_at, id));
+            self.by_purpose.remove(&(pending.purpose.clone(), id));
+            return Some((pending.purpose, pending.op));
         }
         let jitter = self.draw();
         let pending = self.pending.get_mut(&id)?;
         let doubled = self.backoff.0.saturating_mul(1 << pending.tries.min(16));
         let wait = doubled.min(self.max_backoff.0).max(1);
         // Between half and all of it, so that many leaders of one storage do not come back together.
-        pending.again_at = now.plus(Span(wait / 2 + jitter % (wait / 2 + 1)));
+        let again_at = now.plus(Span(wait / 2 + jitter % (wait / 2 + 1)));
         pending.tries += 1;
+        self.put_off(id, again_at);
         None
     }
 
     /// Emits again what is due, unchanged and under the same id.
     pub fn repeat_due(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        for (id, pending) in &mut self.pending {
-            if pending.again_at <= now {
-                pending.again_at = now.plus(self.patience);
-                out.push(Effect::Storage(*id, pending.op.clone()));
-            }
+        let due = self.due.iter().take_while(|(at, _)| *at <= now);
+        let mut due: Vec<OpId> = due.map(|(_, id)| *id).collect();
+        due.sort_unstable();
+        due.into_iter().for_each(|id| self.repeat_one(id, now, out));
+    }
+
+    /// Has one emitted again at another time.
+    fn put_off(&mut self, id: OpId, until: Timestamp) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            self.due.remove(&(pending.again_at, id));
+            pending.again_at = until;
+            self.due.insert((until, id));
         }
     }
 
     /// Emits one again when it is due.
     pub fn repeat_one(&mut self, id: OpId, now: Timestamp, out: &mut Vec<Effect>) {
-        if let Some(pending) = self.pending.get_mut(&id).filter(|p| p.again_at <= now) {
-            pending.again_at = now.plus(self.patience);
+        if let Some(pending) = self.pending.get(&id).filter(|p| p.again_at <= now) {
             out.push(Effect::Storage(id, pending.op.clone()));
+            self.put_off(id, now.plus(self.patience));
         }
     }
 
@@ -211,7 +231,7 @@ impl Ops {
     /// When something is due next.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.pending.values().map(|p| p.again_at).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// The next number of the random stream (splitmix64).

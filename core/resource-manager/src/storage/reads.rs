@@ -150,7 +150,7 @@ impl ResourceManager {
                 }
             }
             (Purpose::Pools, Answer::Pools(tree))
-                if tree.version >= self.picture.facts.pools.version && tree != self.picture.facts.pools =>
+                if tree.version >= self.picture.facts.pools.version && tree != *self.picture.facts.pools =>
             {
                 self.due = true;
                 self.picture.revision += 1;

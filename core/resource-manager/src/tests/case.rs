@@ -8,6 +8,9 @@ use crate::effect::Effect;
 use crate::event::{Event, LinkId};
 use crate::lifecycle::head_changes::AT_ONCE;
 use crate::manager::ResourceManager;
+use crate::queries::figures::figures;
+use crate::queries::plan::plan;
+use crate::queries::snapshot::PictureSnapshot;
 use crate::tests::shard::ModelShard;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::Victim;
@@ -31,6 +34,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The places of an operation's rows that are refused.
 pub type Refuses = Box<dyn Fn(&Op) -> Vec<usize>>;
 
+/// In so many steps a snapshot is compared with the picture once.
+const COMPARED: u64 = 8;
+
 pub struct Case {
     pub rm: ResourceManager,
     pub store: ModelStore,
@@ -51,6 +57,9 @@ pub struct Case {
     /// Directives to this cluster are kept on their way.
     pub held: Option<(ClusterId, Vec<(LinkId, Directive)>)>,
     pub limits: BTreeMap<String, u64>,
+    /// It takes what has changed every few steps.
+    snapshot: PictureSnapshot,
+    steps: u64,
     /// What the last cycle divided.
     pub divided: Option<DivisionReport>,
     /// Limits of `max_unavailable` that are not 1.
@@ -88,6 +97,8 @@ impl Case {
             stalled: None,
             held: None,
             limits: BTreeMap::new(),
+            snapshot: PictureSnapshot::default(),
+            steps: 0,
             divided: None,
             most_unavailable: BTreeMap::new(),
             refuses: None,
@@ -427,8 +438,30 @@ impl Case {
             self.perform(effect);
         }
         assert!(self.rm.bids.len() <= AT_ONCE);
+        self.hold_snapshot();
         self.hold_limits();
         self.hold_max_unavailable();
+    }
+
+    /// A snapshot that takes all parts is the picture, and answers as the picture does.
+    fn hold_snapshot(&mut self) {
+        self.steps += 1;
+        if self.rm.leading().is_none() || !self.steps.is_multiple_of(COMPARED) {
+            return;
+        }
+        loop {
+            let part = self.rm.snapshot_part();
+            let is_last = part.is_last();
+            self.snapshot.take(part);
+            if is_last {
+                break;
+            }
+        }
+        let (picture, copy) = (self.rm.picture(), self.snapshot.picture());
+        assert!(self.snapshot.shares(picture), "a change was not noted");
+        assert_eq!(figures(copy, None), figures(picture, None));
+        let spec = JobBuilder::batch("planned", 3).build();
+        assert_eq!(plan(copy, &spec), plan(picture, &spec));
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -464,7 +497,6 @@ impl Case {
                 let link = self.links.remove(&cluster);
                 self.events.extend(link.map(|link| Event::ShardClosed { link }));
             }
-            Effect::PlanAnswer { .. } | Effect::FiguresAnswer { .. } => {}
         }
     }
 

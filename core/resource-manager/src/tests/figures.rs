@@ -1,14 +1,9 @@
 //! What pools are told to be entitled to is what the cycle goes by, and proves itself.
 
-use crate::answers::PlanToken;
-use crate::config::Config;
-use crate::effect::Effect;
-use crate::event::Event;
-use crate::manager::ResourceManager;
 use crate::queries::figures::figures;
 use crate::tests::case::{Case, batch};
 use echelon_core_model::pool::{Pool, PoolKind};
-use echelon_core_model::{PoolId, Resources, Span, Timestamp};
+use echelon_core_model::{PoolId, Resources, Span};
 use echelon_core_pools::certificate::{SecondLine, check, check_second};
 use echelon_core_pools::tree::of_lent_room;
 use std::collections::BTreeMap;
@@ -54,7 +49,7 @@ fn figures_are_those_of_the_cycle_and_prove_themselves() {
     assert_eq!((amount(&told, "/x"), amount(&told, "/y")), (8, 2));
     // As much of the 20 as hosts hold.
     assert_eq!(told.ordinary.demand["/x"].cpus, 10_000);
-    assert_eq!(told.tree, picture.facts.pools);
+    assert_eq!(told.tree, *picture.facts.pools);
     proven(&told);
 }
 
@@ -94,7 +89,7 @@ fn figures_tell_both_rounds_and_what_hosts_lend() {
 fn another_tree_is_judged_by_the_demand_of_now() {
     let case = two_pools();
     let picture = case.rm.picture();
-    let mut tree = picture.facts.pools.clone();
+    let mut tree = (*picture.facts.pools).clone();
     let kept = Pool {
         reservation: cores(6),
         kind: PoolKind::Static,
@@ -104,19 +99,4 @@ fn another_tree_is_judged_by_the_demand_of_now() {
     let told = figures(picture, Some(tree));
     assert_eq!(["/x", "/y", "/z"].map(|p| amount(&told, p)), [2, 2, 6]);
     proven(&told);
-}
-
-#[test]
-fn who_does_not_lead_tells_nothing() {
-    let mut out = Vec::new();
-    let event = Event::Figures {
-        token: PlanToken(1),
-        tree: None,
-    };
-    ResourceManager::new(Config::new("one", 7)).step(event, Timestamp(1), &mut out);
-    let nothing = Effect::FiguresAnswer {
-        token: PlanToken(1),
-        figures: None,
-    };
-    assert_eq!(out, [nothing]);
 }

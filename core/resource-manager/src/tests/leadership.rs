@@ -607,7 +607,7 @@ fn stale_reports_are_dropped() {
         sequence,
         part: ReportPart::Slices(vec![echelon_core_model::directive::SliceReport {
             active: 0,
-            ..*old.clone()
+            ..(*old).clone()
         }]),
     };
     for report in [stale(1, 1), stale(0, 999)] {

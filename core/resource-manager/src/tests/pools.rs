@@ -2,12 +2,16 @@
 
 use crate::demand::ledger::Ledger;
 use crate::demand::refresh;
+use crate::division::{divide, entitled};
 use crate::event::Event;
+use crate::picture::Picture;
 use crate::tests::case::{Case, service};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Decision, Op};
 use echelon_core_model::{JobId, PoolId, ReasonCode, Span};
+use echelon_core_pools::Hierarchy;
+use echelon_core_pools::tree::of_lent_room;
 use std::collections::BTreeSet;
 
 fn change(case: &mut Case, change: impl FnOnce(&mut PoolTree)) {
@@ -216,11 +220,13 @@ fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
         case.job(1, service(2).pool("/x")),
         case.job(2, service(2).pool("/y")),
     );
+    // Its demand follows the reservation of its pool.
+    case.job(3, service(9).pool("/x").not_preemptible());
     case.run_for(Span::seconds(10));
     let mut picture = case.rm.picture().clone();
     refresh(&mut picture.facts, &mut picture.demand);
     let mut concerned = |change: &dyn Fn(&mut PoolTree)| {
-        let mut tree = picture.facts.pools.clone();
+        let mut tree = (*picture.facts.pools).clone();
         tree.version = tree.version.next();
         change(&mut tree);
         picture.facts.set_pools(tree);
@@ -230,6 +236,18 @@ fn a_change_of_a_pool_concerns_its_own_jobs_alone() {
             Ledger::new(&picture.facts),
             "as if it were made anew"
         );
+        let Picture {
+            facts,
+            demand,
+            division,
+            ..
+        } = &mut picture;
+        assert_eq!(*facts.hierarchy, Hierarchy::new(&facts.pools));
+        assert_eq!(*facts.by_shares, Hierarchy::new(&of_lent_room(&facts.pools)));
+        let pools = demand.count_pools(facts);
+        let divided = divide(facts, demand, &pools, division);
+        let from_nothing = entitled(facts, &demand.ledger);
+        assert_eq!(divided.entitled.ordinary, from_nothing.ordinary);
         jobs
     };
     let pool = |tree: &mut PoolTree, change: &dyn Fn(&mut Pool)| change(tree.pools.get_mut("/x").unwrap());

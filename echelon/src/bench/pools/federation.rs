@@ -1,57 +1,94 @@
-//! A resource manager with storage and shards that answer at once, in a time of its own.
+//! A resource manager with a storage that it has to wait for, and shards that answer at once. Time is the federation's own: it goes on
+//! by 50 ms with each cycle, and does not while storage works.
 
-use super::entitled;
-use super::jobs::Sizes;
 use super::shard::Shard;
+use super::stored::{self, FederationSize};
 use anyhow::{Result, bail};
-use echelon_core_model::cluster::Cluster;
-use echelon_core_model::store::Stamp;
-use echelon_core_model::{JobId, Span, Timestamp};
-use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
-use echelon_sim_replay::store::{Store, cluster};
+use echelon_core_model::directive::{Directive, Order};
+use echelon_core_model::pool::PoolTree;
+use echelon_core_model::store::{Consistency, Op, OpId, Query, Stamp};
+use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
+use echelon_core_resource_manager::{
+    Config, Effect, Event, LinkId, PictureSnapshot, ResourceManager, figures, plan,
+};
+use echelon_io_storage::Store;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Instances of the jobs that fill the clusters.
-pub(super) const WIDE: u32 = 100;
-/// Instances of the jobs that wait.
-pub(super) const NARROW: u32 = 10;
 /// Cycles after which nothing more is expected to change.
 const PATIENCE: u32 = 5_000;
 
+/// Hints that come one right after the other.
+const HINTS: usize = 1_000;
+
+/// Federation time from one cycle to the next.
+const PERIOD: Span = Span::millis(50);
+
 pub(super) struct Federation {
     manager: ResourceManager,
+    size: FederationSize,
     now: Timestamp,
     todo: VecDeque<Event>,
     out: Vec<Effect>,
-    store: Store<Sizes>,
+    ops: Vec<(OpId, Op)>,
+    store: Arc<dyn Store>,
     shards: BTreeMap<LinkId, Shard>,
+    last_link: u64,
     /// Time spent in deciding.
-    spent: Duration,
+    pub(super) spent: Duration,
+    /// The longest step since this was last taken.
+    longest: Duration,
+    /// When a grant was first sent.
+    first_grant: Option<Instant>,
+}
+
+/// What the longest of a number of steps took, and all of them together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Took {
+    pub(super) longest: Duration,
+    pub(super) total: Duration,
 }
 
 impl Federation {
-    /// Clusters with room for so many instances.
-    pub(super) fn new(pools: u32, clusters: u32, instances: u32) -> Self {
-        let each = u64::from(instances.div_ceil(clusters.max(1)));
-        let rows: Vec<Cluster> = (0..clusters).map(|i| cluster(&format!("c{i}"))).collect();
-        let shard = |(i, row): (u64, &Cluster)| (LinkId(i), Shard::new(row.id.clone(), each));
+    /// Clusters with capacity for so many instances.
+    pub(super) fn new(store: Arc<dyn Store>, size: FederationSize, instances: u32) -> Self {
+        let each = u64::from(instances.div_ceil(size.clusters.max(1)));
+        let shards = stored::clusters(size).map(|cluster| Shard::new(cluster, each));
+        let shards: BTreeMap<LinkId, Shard> = (1..).map(LinkId).zip(shards).collect();
         Self {
             manager: ResourceManager::new(Config::new("bench", 1)),
+            size,
             now: Timestamp(1_000_000),
             todo: VecDeque::new(),
             out: Vec::new(),
-            shards: (1..).zip(&rows).map(shard).collect(),
-            store: Store::new(entitled::tree(pools), rows, Sizes::new(pools)),
+            ops: Vec::new(),
+            store,
+            last_link: shards.keys().next_back().map_or(0, |link| link.0),
+            shards,
             spent: Duration::ZERO,
+            longest: Duration::ZERO,
+            first_grant: None,
         }
     }
 
-    /// Until it leads and knows every shard.
-    pub(super) fn start(&mut self) -> Result<()> {
+    /// Reads what is stored of jobs, so that the pages that storage keeps are in memory before anything is measured.
+    pub(super) async fn warm_up(&self) -> Result<()> {
+        for n in 0..self.size.large_job() {
+            let query = Query::Spec(stored::job_id(n), 1);
+            self.store.read(query, Consistency::Quorum).await?;
+        }
+        Ok(())
+    }
+
+    /// Until it leads and knows every shard. Returns the time until it sent a grant.
+    pub(super) async fn start(&mut self) -> Result<()> {
         self.settle(Event::Elected {
             published: Stamp::default(),
-        });
+        })
+        .await;
         for _ in 0..PATIENCE {
             let known = self.manager.picture().facts.clusters.values();
             if self.manager.leading().is_some()
@@ -59,70 +96,178 @@ impl Federation {
             {
                 return Ok(());
             }
-            self.cycle();
+            self.cycle().await;
         }
         bail!("the resource manager does not lead")
     }
 
+    /// Another resource manager takes over the same storage and shards. Returns the time until it sends the first grant: of the clock,
+    /// and of the federation beside it.
+    pub(super) async fn fail_over(&mut self) -> Result<Duration> {
+        self.manager = ResourceManager::new(Config::new("standby", 2));
+        self.todo.clear();
+        self.first_grant = None;
+        let (began, from) = (Instant::now(), self.now);
+        self.settle(Event::Elected {
+            published: Stamp::default(),
+        })
+        .await;
+        for _ in 0..PATIENCE {
+            if let Some(at) = self.first_grant {
+                return Ok(at.duration_since(began) + Duration::from_millis(self.now.since(from).0));
+            }
+            self.cycle().await;
+        }
+        bail!("the new resource manager has granted nothing")
+    }
+
     /// Submits jobs all at once and waits until each is read, and all are granted that can be. Their progress is stored later,
     /// some hundred with each cycle.
-    pub(super) fn submit(&mut self, jobs: u32, instances: u32) -> Result<()> {
-        for _ in 0..jobs {
-            let hint = Event::Hint(self.store.jobs.add(instances));
-            self.settle(hint);
+    pub(super) async fn submit(&mut self, jobs: Range<u32>) -> Result<()> {
+        stored::submit(self.store.as_ref(), self.size, jobs.clone()).await?;
+        let expected = self.live().saturating_add(jobs.len());
+        let jobs: Vec<u32> = jobs.collect();
+        for some in jobs.chunks(HINTS) {
+            self.todo
+                .extend(some.iter().map(|n| Event::Hint(stored::job_id(*n))));
+            self.settle_all().await;
         }
         let mut before = None;
         for _ in 0..PATIENCE {
             let jobs = self.manager.picture().facts.jobs.values();
             let read = jobs.filter(|j| j.spec.is_some()).count();
             let granted: u64 = self.shards.values().map(|s| s.granted).sum();
-            if read == self.n_jobs() && before == Some((read, granted)) {
+            if read == expected && before == Some((read, granted)) {
                 return Ok(());
             }
             before = Some((read, granted));
-            self.cycle();
+            self.cycle().await;
         }
         bail!("not all jobs were taken in")
     }
 
+    /// Cycles until the progress of all jobs is stored.
+    pub(super) async fn rest(&mut self, cycles: u32) {
+        for _ in 0..cycles {
+            self.cycle().await;
+        }
+    }
+
     /// Microseconds that each of so many cycles takes, sorted. Between two of them something ends in every cluster.
-    pub(super) fn cycles(&mut self, n: u32) -> Result<Vec<u64>> {
+    pub(super) async fn cycles(&mut self, n: u32) -> Result<Vec<u64>> {
         let mut out = Vec::new();
         for _ in 0..n {
-            let links: Vec<LinkId> = self.shards.keys().copied().collect();
-            for link in links {
-                if let Some(report) = self.shards.get_mut(&link).and_then(Shard::end_some) {
-                    self.settle(Event::Report(link, report));
-                }
-            }
-            out.push(u64::try_from(self.cycle().as_micros())?);
+            let reports = self.shards.iter_mut();
+            let reports = reports.filter_map(|(link, shard)| Some(Event::Report(*link, shard.end_half()?)));
+            self.todo.extend(reports.collect::<Vec<_>>());
+            self.settle_all().await;
+            out.push(u64::try_from(self.cycle().await.as_micros())?);
         }
         out.sort_unstable();
         Ok(out)
     }
 
-    /// From submit, after a rest, to the first grant: time spent in deciding, and between cycles.
-    pub(super) fn first_grant(&mut self, instances: u32) -> Result<Duration> {
+    /// A period in which so many instances end, each of another job, in all clusters.
+    pub(super) async fn end_instances(&mut self, n: u32) -> Took {
+        let each = n.div_ceil(self.size.clusters.max(1));
+        let reports = self.shards.iter_mut();
+        let reports =
+            reports.filter_map(|(link, shard)| Some(Event::Report(*link, shard.end_one_each(each)?)));
+        self.todo.extend(reports.collect::<Vec<_>>());
+        let from = self.mark();
+        self.settle_all().await;
+        self.cycle().await;
+        self.since(from)
+    }
+
+    /// The share of one pool changes, and the cycles after it.
+    pub(super) async fn change_pool(&mut self, tree: &mut PoolTree, nth: u32) -> Result<Took> {
+        tree.version.0 += 1;
+        let path = super::entitled::leaf(nth, self.size.pools);
+        if let Some(pool) = tree.pools.get_mut(&path) {
+            pool.share = pool.share.times(2);
+        }
+        stored::put_pools(self.store.as_ref(), tree.clone()).await?;
+        let from = self.mark();
+        self.settle(Event::PoolsHint).await;
+        self.rest(4).await;
+        Ok(self.since(from))
+    }
+
+    /// The stream of one shard closes and opens again, and the cycles after it until all is said again.
+    pub(super) async fn reopen(&mut self, nth: u32) -> Result<Took> {
+        let cluster = ClusterId::new(stored::cluster_name(nth));
+        let link = self
+            .shards
+            .iter()
+            .find(|(_, s)| s.cluster == cluster)
+            .map(|(link, _)| *link);
+        let Some((link, shard)) = link.and_then(|link| Some((link, self.shards.remove(&link)?))) else {
+            bail!("there is no shard of cluster {cluster}");
+        };
+        let from = self.mark();
+        self.settle(Event::ShardClosed { link }).await;
+        self.rest(1).await;
+        self.last_link += 1;
+        let link = LinkId(self.last_link);
+        self.shards.insert(link, shard);
+        self.settle(Event::ShardOpened { cluster, link }).await;
+        self.rest(40).await;
+        Ok(self.since(from))
+    }
+
+    /// Brings a snapshot up to date. Returns what that takes of the thread that decides, part by part.
+    pub(super) fn update(&mut self, snapshot: &mut PictureSnapshot) -> Took {
+        let mut took = Took::default();
+        loop {
+            let began = Instant::now();
+            let part = self.manager.snapshot_part();
+            let spent = began.elapsed();
+            took.longest = took.longest.max(spent);
+            took.total += spent;
+            let is_last = part.is_last();
+            snapshot.take(part);
+            if is_last {
+                return took;
+            }
+        }
+    }
+
+    /// A plan and the figures of all pools by a snapshot: what each takes of its thread.
+    pub(super) fn query(&self, snapshot: &PictureSnapshot, nth: u32) -> (Duration, Duration) {
+        let spec = self.size.spec(nth);
+        let began = Instant::now();
+        black_box(plan(snapshot.picture(), &spec));
+        let planned = began.elapsed();
+        black_box(figures(snapshot.picture(), None));
+        (planned, began.elapsed().saturating_sub(planned))
+    }
+
+    /// From submit of the large job, after a rest, to the first grant: time spent in deciding, and between cycles.
+    pub(super) async fn first_grant(&mut self) -> Result<Duration> {
+        let job = self.size.large_job();
+        stored::submit(self.store.as_ref(), self.size, job..job.saturating_add(1)).await?;
         self.now = self.now.plus(Span::millis(500));
         let (spent, began) = (self.spent, self.now);
-        let hint = Event::Hint(self.store.jobs.add(instances));
-        self.settle(hint);
+        self.settle(Event::Hint(stored::job_id(job))).await;
         for _ in 0..PATIENCE {
             if self.shards.values().any(|s| s.granted > 0) {
                 let waited = Duration::from_millis(self.now.since(began).0);
-                return Ok(self.spent - spent + waited);
+                return Ok(self.spent.saturating_sub(spent) + waited);
             }
-            self.cycle();
+            self.cycle().await;
         }
         bail!("nothing was granted")
     }
 
-    pub(super) fn jobs(&self) -> u32 {
-        self.store.jobs.len()
+    /// Jobs in memory that have not ended.
+    pub(super) fn live(&self) -> usize {
+        self.manager.picture().facts.jobs.len()
     }
 
-    fn n_jobs(&self) -> usize {
-        usize::try_from(self.store.jobs.len()).unwrap_or(usize::MAX)
+    /// Jobs that have ended and are in memory.
+    pub(super) fn ended(&self) -> usize {
+        self.manager.picture().facts.ended.len()
     }
 
     pub(super) fn active(&self) -> u64 {
@@ -134,47 +279,79 @@ impl Federation {
     pub(super) fn waiting(&self) -> usize {
         let slices = self.shards.values().flat_map(|s| &s.slices);
         let begun: BTreeSet<JobId> = slices.filter(|(_, s)| s.active > 0).map(|(id, _)| *id).collect();
-        self.n_jobs() - begun.len()
+        self.live().saturating_sub(begun.len())
     }
 
-    /// The next cycle, and all that follows from it before the one after; what the first step took.
-    fn cycle(&mut self) -> Duration {
-        self.now = self.now.plus(Span::millis(50));
-        let before = self.spent;
-        self.step(Event::Wake);
-        let took = self.spent - before;
-        self.settle_all();
+    /// The longest step so far; the next one counts from now.
+    pub(super) fn take_longest(&mut self) -> Duration {
+        std::mem::take(&mut self.longest)
+    }
+
+    fn mark(&mut self) -> (Duration, Duration) {
+        (std::mem::take(&mut self.longest), self.spent)
+    }
+
+    /// The steps since a mark. The longest one before it counts again for `take_longest`.
+    fn since(&mut self, from: (Duration, Duration)) -> Took {
+        let (before, spent) = from;
+        let took = Took {
+            longest: self.longest,
+            total: self.spent.saturating_sub(spent),
+        };
+        self.longest = self.longest.max(before);
         took
     }
 
-    fn settle(&mut self, event: Event) {
-        self.step(event);
-        self.settle_all();
+    /// The next cycle, and all that follows from it before the one after. Returns the time of its own step.
+    async fn cycle(&mut self) -> Duration {
+        self.now = self.now.plus(PERIOD);
+        let before = self.spent;
+        self.step(Event::Wake);
+        let took = self.spent.saturating_sub(before);
+        self.settle_all().await;
+        took
     }
 
-    fn settle_all(&mut self) {
-        while let Some(event) = self.todo.pop_front() {
-            self.step(event);
+    async fn settle(&mut self, event: Event) {
+        self.step(event);
+        self.settle_all().await;
+    }
+
+    async fn settle_all(&mut self) {
+        loop {
+            while let Some(event) = self.todo.pop_front() {
+                self.step(event);
+            }
+            if self.ops.is_empty() {
+                return;
+            }
+            let store = &self.store;
+            let ops = std::mem::take(&mut self.ops).into_iter();
+            let ops = ops.map(|(id, op)| async move { Event::Storage(id, store.perform(op).await) });
+            let answers = futures::future::join_all(ops).await;
+            self.todo.extend(answers);
         }
     }
 
     fn step(&mut self, event: Event) {
         let began = Instant::now();
         self.manager.step(event, self.now, &mut self.out);
-        self.spent += began.elapsed();
+        let took = began.elapsed();
+        self.spent += took;
+        self.longest = self.longest.max(took);
         for effect in std::mem::take(&mut self.out) {
             match effect {
-                Effect::Storage(id, op) => self.todo.push_back(Event::Storage(id, self.store.perform(op))),
+                Effect::Storage(id, op) => self.ops.push((id, op)),
                 Effect::Watch(cluster) => {
-                    let link = self
-                        .shards
-                        .iter()
-                        .find(|(_, s)| s.cluster == cluster)
-                        .map(|(l, _)| *l);
+                    let mut shards = self.shards.iter();
+                    let link = shards.find(|(_, s)| s.cluster == cluster).map(|(link, _)| *link);
                     let opened = link.map(|link| Event::ShardOpened { cluster, link });
                     self.todo.extend(opened);
                 }
                 Effect::Send(link, directive) => {
+                    if grants(&directive) {
+                        self.first_grant.get_or_insert_with(Instant::now);
+                    }
                     let said = self.shards.get_mut(&link).map(|s| s.obey(directive, self.now));
                     let said = said.unwrap_or_default().into_iter();
                     self.todo.extend(said.map(|report| Event::Report(link, report)));
@@ -182,5 +359,12 @@ impl Federation {
                 _ => {}
             }
         }
+    }
+}
+
+fn grants(directive: &Directive) -> bool {
+    match &directive.order {
+        Order::Slices(orders) => orders.iter().any(|order| !order.grants.is_empty()),
+        _ => false,
     }
 }

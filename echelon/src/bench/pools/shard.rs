@@ -10,6 +10,8 @@ use echelon_core_model::{
 use std::collections::BTreeMap;
 
 const HOSTS: u32 = 1_000;
+/// Slices of one part of a report, as of a real shard.
+const SLICES_A_PART: usize = 256;
 
 /// A shard that begins what it is granted at once.
 pub(super) struct Shard {
@@ -120,22 +122,22 @@ impl Shard {
     pub(super) fn obey(&mut self, directive: Directive, now: Timestamp) -> Vec<Report> {
         match directive.order {
             Order::Report => {
-                let all = self.slices.iter().map(|(id, s)| s.report(*id)).collect();
-                let capacity = self.capacity(now);
-                let parts = [
-                    ReportPart::FullStart,
-                    ReportPart::Slices(all),
-                    ReportPart::Capacity(Box::new(capacity)),
-                    ReportPart::FullEnd,
-                ];
+                let all: Vec<SliceReport> = self.slices.iter().map(|(id, s)| s.report(*id)).collect();
+                let slices = all
+                    .chunks(SLICES_A_PART)
+                    .map(|part| ReportPart::Slices(part.to_vec()));
+                let capacity = ReportPart::Capacity(Box::new(self.capacity(now)));
+                let parts = std::iter::once(ReportPart::FullStart).chain(slices);
+                let parts: Vec<ReportPart> = parts.chain([capacity, ReportPart::FullEnd]).collect();
                 parts.into_iter().map(|part| self.report(part)).collect()
             }
             Order::Slices(orders) => {
                 let said: Vec<SliceReport> = orders.iter().filter_map(|o| self.begin(o)).collect();
-                (!said.is_empty())
-                    .then(|| self.report(ReportPart::Slices(said)))
-                    .into_iter()
-                    .collect()
+                let parts: Vec<ReportPart> = said
+                    .chunks(SLICES_A_PART)
+                    .map(|part| ReportPart::Slices(part.to_vec()))
+                    .collect();
+                parts.into_iter().map(|part| self.report(part)).collect()
             }
             _ => Vec::new(),
         }
@@ -172,18 +174,31 @@ impl Shard {
     }
 
     /// Half of what is active of the next slice succeeds.
-    pub(super) fn end_some(&mut self) -> Option<Report> {
-        let from = JobId(self.next_ending.0 + 1);
-        let Some((id, slice)) = self.slices.range_mut(from..).find(|(_, s)| s.active > 1) else {
-            self.next_ending = JobId(0);
-            return None;
-        };
-        let n = slice.active / 2;
-        slice.active -= n;
-        slice.succeeded += n;
-        let said = slice.report(*id);
-        self.next_ending = *id;
-        Some(self.report(ReportPart::Slices(vec![said])))
+    pub(super) fn end_half(&mut self) -> Option<Report> {
+        self.end(1, |active| active / 2)
+    }
+
+    /// One instance of each of the next slices succeeds.
+    pub(super) fn end_one_each(&mut self, slices: u32) -> Option<Report> {
+        self.end(slices, |_| 1)
+    }
+
+    /// A part of what is active of the next slices succeeds.
+    fn end(&mut self, slices: u32, part: impl Fn(u64) -> u64) -> Option<Report> {
+        let mut said = Vec::new();
+        for _ in 0..slices {
+            let from = JobId(self.next_ending.0 + 1);
+            let Some((id, slice)) = self.slices.range_mut(from..).find(|(_, s)| s.active > 1) else {
+                self.next_ending = JobId(0);
+                break;
+            };
+            let n = part(slice.active);
+            slice.active -= n;
+            slice.succeeded += n;
+            said.push(slice.report(*id));
+            self.next_ending = *id;
+        }
+        (!said.is_empty()).then(|| self.report(ReportPart::Slices(said)))
     }
 
     fn capacity(&self, now: Timestamp) -> Capacity {

@@ -66,16 +66,17 @@ impl OfPool {
     /// What its jobs have, granted or active.
     pub(crate) fn held(&self) -> Held {
         let of = |which: fn(&Terms) -> bool| {
-            let some = self.by_choice().filter(|(of, _)| which(&of.terms));
-            some.fold(Resources::ZERO, |sum, (_, s)| sum.plus(s.ordinary.allocated))
+            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
+            let allocated = some.map(|(_, sums)| sums.ordinary.allocated.counted());
+            allocated.fold(Resources::ZERO, Resources::plus)
         };
-        let sums = self.sums();
+        let BothSums { ordinary, lent } = &self.sums;
         Held {
             firm: of(|terms| !terms.preemptible),
             controllers: of(|terms| terms.controller),
             instances: self.instances,
             jobs: self.jobs,
-            ..Held::plain(sums.ordinary.allocated, sums.lent.allocated)
+            ..Held::plain(ordinary.allocated.counted(), lent.allocated.counted())
         }
     }
 }
