@@ -3,10 +3,10 @@
 
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
-use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
+use echelon_core_model::{ClusterId, JobId};
 use echelon_io_membership::{Membership, Role, Sighting};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::wire::Wire;
@@ -163,6 +163,19 @@ impl Links {
         answered(asking, unavailable)
             .await?
             .figures
+            .ok_or_else(unavailable)
+    }
+
+    /// Asks the resource manager why a job waits for admission, and what would admit all of it.
+    pub(crate) async fn admission(&self, job: JobId) -> Result<v1::JobAdmission, ApiError> {
+        let unavailable = || unavailable("it is not known what would admit the job");
+        let mut client = self.resource_manager().await.ok_or_else(unavailable)?;
+        let asking = client.describe_admission(wire::DescribeAdmissionRequest {
+            job: job.0.to_be_bytes().to_vec(),
+        });
+        answered(asking, unavailable)
+            .await?
+            .admission
             .ok_or_else(unavailable)
     }
 

@@ -1,8 +1,9 @@
-//! What gateways call: hints, plans and the figures of pools; and the health service.
+//! What gateways call: hints, plans, the figures of pools, and why jobs wait; and the health service.
 
 use crate::query::PictureQuery;
 use crate::run::Input;
-use crate::{figures, plan};
+use crate::{admission, figures, plan};
+use echelon_core_model::JobId;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
 use echelon_io_process::Shutdown;
@@ -12,12 +13,14 @@ use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
     ResourceManagerService, ResourceManagerServiceServer,
 };
 use echelon_proto::echelon::shard::v1::{
-    DescribePoolsRequest, DescribePoolsResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
+    DescribeAdmissionRequest, DescribeAdmissionResponse, DescribePoolsRequest, DescribePoolsResponse,
+    HintRequest, HintResponse, PlanRequest, PlanResponse,
 };
 use echelon_proto::role::role_service;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
@@ -26,14 +29,22 @@ const MAX_MESSAGE: usize = 64 << 20;
 /// The first snapshot of a leadership takes a second or two, any other query less than a second.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// Answers to why a job waits that are computed at once. Each has a copy of all facts, and takes up to
+/// seconds of one processor.
+const EXPLAINED_AT_ONCE: usize = 1;
+
 /// The service. Clones share the loop's queue.
 pub(crate) struct Service {
     inbox: mpsc::Sender<Input>,
+    explaining: Arc<Semaphore>,
 }
 
 impl Service {
-    pub(crate) const fn new(inbox: mpsc::Sender<Input>) -> Self {
-        Self { inbox }
+    pub(crate) fn new(inbox: mpsc::Sender<Input>) -> Self {
+        Self {
+            inbox,
+            explaining: Arc::new(Semaphore::new(EXPLAINED_AT_ONCE)),
+        }
     }
 
     /// Puts a question to the loop and waits for its answer.
@@ -119,6 +130,33 @@ impl ResourceManagerService for Service {
         let described = self.ask(PictureQuery::Figures(tree, answer), described).await?;
         Ok(Response::new(DescribePoolsResponse {
             figures: Some(figures::to_wire(&described)),
+        }))
+    }
+
+    async fn describe_admission(
+        &self,
+        request: Request<DescribeAdmissionRequest>,
+    ) -> Result<Response<DescribeAdmissionResponse>, Status> {
+        let id: Result<[u8; 16], _> = request.into_inner().job.as_slice().try_into();
+        let id = id.map_err(|_| Status::invalid_argument("job: must be 16 bytes"))?;
+        let job = JobId(u128::from_be_bytes(id));
+        let busy = || Status::unavailable("the resource manager explains other jobs: ask again in a second");
+        let permit = Arc::clone(&self.explaining).acquire_owned();
+        let permit = tokio::time::timeout(ANSWER_WITHIN, permit).await;
+        let permit = permit.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let (answer, question) = oneshot::channel();
+        let question = self.ask(PictureQuery::Explain(job, answer), question).await?;
+        // Beside the loop: it is computed on a copy.
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = question.answer();
+            drop(permit);
+            answer
+        });
+        let answered = answered
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Response::new(DescribeAdmissionResponse {
+            admission: Some(admission::to_wire(&answered)),
         }))
     }
 }

@@ -3,6 +3,7 @@
 //! decided in the driver alone. Started by `echelon`.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod figures;
 mod grpc;
 mod link;

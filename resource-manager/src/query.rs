@@ -1,10 +1,11 @@
 //! Queries, answered in a thread of their own. It has a snapshot of the driver's picture, which is brought up to date on demand and at
 //! most once a second, so the thread that decides spends next to nothing on any query.
 
+use echelon_core_model::JobId;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_resource_manager::{
-    PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart, figures, plan,
+    JobQuestion, PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart, figures, plan,
 };
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ pub(crate) enum PictureQuery {
     Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
     /// How the pools stand, or would stand under another tree.
     Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
+    /// Why a job waits for admission. The answer is computed from what is sent, in another thread.
+    Explain(JobId, oneshot::Sender<Option<Box<JobQuestion>>>),
 }
 
 enum SnapshotWork {
@@ -96,6 +99,7 @@ impl PictureQuery {
         match self {
             Self::Plan(spec, answer) => drop(answer.send(Some(Box::new(plan(picture, &spec))))),
             Self::Figures(tree, answer) => drop(answer.send(Some(Box::new(figures(picture, tree))))),
+            Self::Explain(job, answer) => drop(answer.send(Some(Box::new(JobQuestion::new(picture, job))))),
         }
     }
 
@@ -103,6 +107,7 @@ impl PictureQuery {
         match self {
             Self::Plan(_, answer) => drop(answer.send(None)),
             Self::Figures(_, answer) => drop(answer.send(None)),
+            Self::Explain(_, answer) => drop(answer.send(None)),
         }
     }
 }

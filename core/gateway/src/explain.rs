@@ -1,4 +1,5 @@
-//! Why instances of a job wait, and the smallest thing that would let them run.
+//! Why instances of a job wait, and what to do where no change of demand or capacity helps. The changes that
+//! admit what waits are computed by the resource manager's leader, which has tried them.
 
 use crate::error::ApiError;
 use crate::instances::{self, InstanceView};
@@ -24,7 +25,7 @@ pub struct Explanation {
     pub waiting: Vec<Waiting>,
     /// Some instances that are not well, with their own reasons.
     pub instances: Vec<InstanceView>,
-    /// What to do, most useful first.
+    /// What to do where no change of demand or capacity helps, most useful first.
     pub advice: Vec<String>,
 }
 
@@ -115,7 +116,8 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
         waiting
             .iter()
             .filter(|w| runs || w.reason.code == ReasonCode::KillsOff)
-            .for_each(|w| say(advice(&w.reason, &view.head.pool)));
+            .filter_map(|w| advice(&w.reason))
+            .for_each(&mut say);
     }
     // What an ended job became is stored: no cluster's word can change it.
     for part in view.parts.iter().filter(|p| !ended && p.is_stale()) {
@@ -144,49 +146,29 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     out
 }
 
-/// What would help against a reason.
-fn advice(reason: &Reason, pool: &str) -> String {
-    let short = reason.shortfall.as_ref().map_or(String::new(), |s| {
-        let more = s.need.saturating_sub(s.have);
-        format!(" ({} more {})", s.kind.show(more), s.kind)
-    });
-    // A limit, or an entitlement, may be that of a pool above.
-    let limited = reason.detail.as_deref().unwrap_or(pool);
+/// What would help against a reason. `None`: the resource manager's leader computes what does.
+fn advice(reason: &Reason) -> Option<String> {
     let what = match reason.code {
-        ReasonCode::PoolNotFound => format!("create pool {pool}, or delete the job"),
-        ReasonCode::PoolLimit => {
-            format!("raise the limit of pool {limited}{short}, or wait until others of it end")
-        }
-        ReasonCode::PoolEntitlement => {
-            format!("raise the reservation or share of pool {limited}{short}, or wait until others end")
-        }
-        ReasonCode::PoolReservation => {
-            format!("raise the reservation of pool {limited}{short}, or wait until others of it that are not preemptible end")
-        }
-        ReasonCode::PoolControllers => {
-            format!("raise the controller limit of pool {limited}{short}, or wait until other controllers of it end")
-        }
-        ReasonCode::PoolRevocableLimit => {
-            format!("raise the revocable limit of pool {limited}{short}, or wait until other revocable work of it ends")
-        }
-        ReasonCode::PoolClusterHeld => {
-            format!("let the job use other clusters, add hosts to this cluster{short}, or wait until work there ends")
-        }
-        ReasonCode::PoolJobs => "raise the pool's max_jobs, or wait until jobs of it end".to_owned(),
-        ReasonCode::PoolInstances => {
-            "raise the pool's max_instances, or wait until instances of it end".to_owned()
-        }
+        ReasonCode::PoolNotFound
+        | ReasonCode::PoolLimit
+        | ReasonCode::PoolEntitlement
+        | ReasonCode::PoolReservation
+        | ReasonCode::PoolControllers
+        | ReasonCode::PoolRevocableLimit
+        | ReasonCode::PoolClusterHeld
+        | ReasonCode::PoolJobs
+        | ReasonCode::PoolInstances
+        | ReasonCode::MaxRunning
+        | ReasonCode::NoCluster
+        | ReasonCode::GangTooLarge
+        | ReasonCode::GangBlocked
+        | ReasonCode::NoClusterCapacity
+        | ReasonCode::ClusterCordoned => return None,
         ReasonCode::AfterJob => "wait for that job, or submit this one anew without `after`".to_owned(),
-        ReasonCode::MaxRunning => "raise max_running, or wait until running instances end".to_owned(),
         ReasonCode::HostPorts => {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()
         }
-        ReasonCode::NoCluster => "name clusters that exist and take work in `clusters.only`".to_owned(),
-        ReasonCode::GangTooLarge => format!("make the gang smaller, or add hosts to a cluster{short}"),
-        ReasonCode::GangBlocked => format!(
-            "give what runs in pool {limited} a `max_run`, raise the pool's reservation or share{short}, or wait until others of it end"
-        ),
-        ReasonCode::NoClusterCapacity | ReasonCode::HostResources => match &reason.shortfall {
+        ReasonCode::HostResources => match &reason.shortfall {
             Some(s) if s.have == 0 => format!(
                 "wait until running instances end, or add hosts that have {} {}",
                 s.kind.show(s.need),
@@ -206,7 +188,6 @@ fn advice(reason: &Reason, pool: &str) -> String {
         ReasonCode::ClusterSilent | ReasonCode::NoShardLeader => {
             "check the cluster's shard: it is not heard (`echelon cluster list`)".to_owned()
         }
-        ReasonCode::ClusterCordoned => "set the cluster active again, or let the job use others".to_owned(),
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => {
@@ -238,7 +219,7 @@ fn advice(reason: &Reason, pool: &str) -> String {
         }
         code => about_rules(code).to_owned(),
     };
-    format!("{reason}: {what}")
+    Some(format!("{reason}: {what}"))
 }
 
 /// What would help against failures and against rules about where and when runs are; of all else, nothing.
@@ -316,36 +297,21 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_is_told_what_would_help_all_of_it() {
-        let mut reason = Reason::new(ReasonCode::GangTooLarge).at("a: all its hosts together are too small");
-        reason.shortfall = Some(Box::new(Shortfall {
-            kind: Kind::Cpus,
-            need: 9000,
-            have: 4000,
-        }));
-        let told = advice(&reason, "/x");
-        assert!(
-            told.ends_with(": make the gang smaller, or add hosts to a cluster (5 more cpus)"),
-            "{told}"
-        );
-        let blocked = advice(&Reason::new(ReasonCode::GangBlocked).at("/x/y"), "/x");
-        assert!(
-            blocked.contains("give what runs in pool /x/y a `max_run`"),
-            "{blocked}"
-        );
-    }
-
-    #[test]
-    fn who_has_a_cluster_is_told_with_what_would_help() {
-        let mut reason = Reason::new(ReasonCode::PoolClusterHeld).at("a: /y has 2 cpus");
-        reason.shortfall = Some(Box::new(Shortfall {
-            kind: Kind::Cpus,
-            need: 1000,
-            have: 250,
-        }));
-        let told = advice(&reason, "/x");
-        let help = "(a: /y has 2 cpus): let the job use other clusters, add hosts to this cluster (0.75 more cpus), or wait until work there ends";
-        assert!(told.ends_with(help), "{told}");
+    fn there_is_no_fixed_text_for_what_a_change_of_demand_or_capacity_solves() {
+        for code in [
+            ReasonCode::PoolLimit,
+            ReasonCode::NoClusterCapacity,
+            ReasonCode::MaxRunning,
+        ] {
+            assert_eq!(advice(&Reason::new(code)), None);
+        }
+        for code in [
+            ReasonCode::KillsOff,
+            ReasonCode::NoShardLeader,
+            ReasonCode::Backoff,
+        ] {
+            assert!(advice(&Reason::new(code)).is_some());
+        }
     }
 
     #[test]
@@ -394,7 +360,7 @@ mod tests {
                 need: 200,
                 have,
             }));
-            advice(&reason, "/default")
+            advice(&reason).unwrap()
         };
         let wait = "wait until running instances end, or add hosts that have 0.2 cpus";
         assert!(short(0).ends_with(wait), "{}", short(0));

@@ -135,6 +135,11 @@ impl Line {
         self.turns.has(turn)
     }
 
+    /// The waiting groups with how many units of each wait, in order of admission.
+    pub fn units(&self) -> impl Iterator<Item = (&Turn, u64)> {
+        self.turns.iter().map(|(turn, n)| (turn, *n))
+    }
+
     /// How many units wait.
     #[must_use]
     pub const fn waiting(&self) -> u64 {

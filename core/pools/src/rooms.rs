@@ -421,6 +421,35 @@ impl Rooms {
         })
     }
 
+    /// What one pool leaves to a side by itself, without the pools above it. `None`: there is no such pool.
+    #[must_use]
+    pub fn left_at(&self, pool: PoolIdx, side: Side) -> Option<Left> {
+        self.pools.get(pool).map(|room| self.left_by(room, side))
+    }
+
+    /// Gives back what a pool has taken. The pools above it have that much less, too.
+    pub fn release_pool(&mut self, pool: PoolIdx, held: Held) {
+        let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
+        for i in chain {
+            if let Some(room) = self.pools.get_mut(i) {
+                room.taken = room.taken.minus(held);
+            }
+        }
+    }
+
+    /// Gives back ordinary capacity of a cluster, on hosts of no particular host pool. A cluster where nothing
+    /// may begin stays as it is.
+    pub fn release_cluster(&mut self, cluster: &ClusterId, amount: Resources) {
+        let at = self.clusters.binary_search_by(|(id, _)| id.cmp(cluster));
+        let room = at.ok().and_then(|at| self.clusters.get_mut(at));
+        if let Some((_, Some(room))) = room {
+            room.all = room.all.plus(amount);
+            if amount.gpus == 0 {
+                room.without_gpus = room.without_gpus.plus(amount);
+            }
+        }
+    }
+
     /// How many units fit into a pool and those above it.
     #[must_use]
     pub fn pool_count(&self, pool: PoolIdx, terms: Terms, unit: Unit) -> u64 {

@@ -34,7 +34,7 @@ pub fn of_lent_capacity(pool: &Pool) -> Pool {
 pub const MAX_QUANTITY: u64 = MOST_COUNTED;
 
 /// A quantity of a pool that has a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolQuantity {
     /// What it gets first.
     Reservation,
@@ -73,7 +73,9 @@ impl PoolQuantity {
         }
     }
 
-    const fn of(self, pool: &Pool) -> Resources {
+    /// What a pool has of it.
+    #[must_use]
+    pub const fn of(self, pool: &Pool) -> Resources {
         match self {
             Self::Reservation => pool.reservation,
             Self::Share => pool.share,
@@ -81,6 +83,18 @@ impl PoolQuantity {
             Self::MaxInstance => pool.max_instance,
             Self::ControllerLimit => pool.controller_limit,
             Self::RevocableLimit => pool.revocable_limit,
+        }
+    }
+
+    /// Sets what a pool has of it.
+    pub const fn set(self, pool: &mut Pool, to: Resources) {
+        match self {
+            Self::Reservation => pool.reservation = to,
+            Self::Share => pool.share = to,
+            Self::Limit => pool.limit = to,
+            Self::MaxInstance => pool.max_instance = to,
+            Self::ControllerLimit => pool.controller_limit = to,
+            Self::RevocableLimit => pool.revocable_limit = to,
         }
     }
 

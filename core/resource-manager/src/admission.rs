@@ -176,6 +176,7 @@ pub(crate) fn admit(
             sustained: &last.sustained,
         },
         is_full,
+        with_rest: true,
     };
     let asked = |turn: &Turn| ask(facts, candidates.limits(), turn);
     // Where pools have more than they are entitled to, preemption makes capacity.

@@ -81,6 +81,7 @@ pub use config::{Config, Preemption};
 pub use cycle::CycleReport;
 pub use demand::{DemandReport, PoolDemandChange};
 pub use division::{DivisionReport, Entitled};
+pub use echelon_core_pools::tree::PoolQuantity;
 pub use echelon_core_pools::{Held, certificate};
 pub use effect::{Alarm, Effect};
 pub use event::{Event, LinkId};
@@ -90,6 +91,11 @@ pub use orders::OrdersReport;
 pub use picture::Picture;
 pub use preemption::PreemptionReport;
 pub use preemption::claimants::EndedRequest;
+pub use queries::explain::answer::{
+    AddedHosts, AdmissionBlocker, CapacityHolder, FixChange, FixOutcome, JobExplanation, PoolCount,
+    QueuePlace, VerifiedFix,
+};
+pub use queries::explain::{JobQuestion, MOST_TRIALS, MOST_WORK};
 pub use queries::figures::figures;
 pub use queries::plan::plan;
 pub use queries::snapshot::{PictureSnapshot, SnapshotPart};

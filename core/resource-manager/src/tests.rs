@@ -7,6 +7,7 @@ mod control;
 mod daemons;
 mod drivers;
 mod ended;
+mod explain;
 mod faults;
 mod figures;
 mod fits;

@@ -280,7 +280,18 @@ impl JobService for Gateway {
             let job = resource::job(&name, "name")?;
             let told = explain_job(&self.facts, &job, self.now()).await?;
             let id = told.job.head.job;
+            // Without an answer the rest is shown all the same, with why this is left out.
+            let (admission, no_admission) = if told.job.state().is_ended() {
+                (None, String::new())
+            } else {
+                match self.links.admission(id).await {
+                    Ok(admission) => (Some(admission), String::new()),
+                    Err(error) => (None, error.to_string()),
+                }
+            };
             Ok(v1::ExplainJobResponse {
+                admission,
+                no_admission,
                 job: Some(self.job(&told.job)),
                 waiting: show_waiting(&told.waiting, &told.job.names),
                 instances: told.instances.iter().map(|i| show_instance(i, id)).collect(),

@@ -17,6 +17,8 @@ use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::RunState;
 use echelon_core_model::spec::{GroupSpec, JobKind};
 use echelon_core_model::store::Event;
+use echelon_proto::convert::quantity;
+use echelon_proto::echelon::v1;
 use maud::{Markup, html};
 
 pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Result<Page, ApiError> {
@@ -43,11 +45,17 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
     let all = InstanceFilter::default();
     let reached = list_endpoints(&gateway.facts, &id, all, reached, gateway.now()).await;
     let events = list_events(&gateway.facts, &id, page_request(fields, "events")).await?;
+    let admission = if is_asked(&view) {
+        Some(gateway.links.admission(view.head.job).await)
+    } else {
+        None
+    };
     let path = format!("/jobs/{}", encode(wanted));
     let live = html! {
         (summary(&view))
         (changes(&view))
         (waiting(&view))
+        @if let Some(admission) = &admission { (admitted_by(admission)) }
         (endpoints(&view, &reached))
         h2 { "Instances" }
         (listed(&view, &instances))
@@ -140,6 +148,56 @@ fn waiting(view: &JobView) -> Markup {
                 @if let Some(c) = &w.cluster { " (" (view.names.get(c).map_or(c.as_str(), String::as_str)) ")" }
                 ", since " (time(w.since))
             } } }
+        }
+    }
+}
+
+/// Whether something of the job waits, so that the resource manager is asked what would admit it.
+fn is_asked(view: &JobView) -> bool {
+    let waits = view.progress.iter().any(|p| !p.waiting.is_empty());
+    waits && !view.state().is_ended()
+}
+
+/// What the job waits for in admission, and what would admit all of it.
+fn admitted_by(admission: &Result<v1::JobAdmission, ApiError>) -> Markup {
+    let told = match admission {
+        Ok(told) => told,
+        Err(error) => return html! { h2 { "What would admit it" } p.warn { (error) } },
+    };
+    let amount = |r: Option<v1::Resources>| quantity::read_resources(r).to_string();
+    html! {
+        @if told.waiting > 0 {
+            h2 { "What would admit it" }
+            @if let Some(place) = told.place {
+                p {
+                    (place.units_ahead) " of the " (place.units) " waiting instances or gangs of its pool go first, of "
+                    (place.jobs_ahead) " other jobs."
+                }
+            }
+            ul {
+                @for b in &told.blockers {
+                    li { (b.instances) " of " (b.group) ": " (b.reason.as_ref().map_or("", |r| r.message.as_str())) }
+                }
+                @if told.more_blockers > 0 { li { (told.more_blockers) " more reasons" } }
+                @for h in &told.holders {
+                    li {
+                        "Used by pool " (h.pool) ": " (amount(h.used))
+                        @if h.unused_reservation.is_some_and(|r| r != v1::Resources::default()) {
+                            ", and it keeps " (amount(h.unused_reservation)) " that it does not use (static)"
+                        }
+                    }
+                }
+                @if told.more_holders > 0 { li { "Used by " (told.more_holders) " more pools" } }
+            }
+            @match told.outcome() {
+                v1::AdmissionOutcome::Admitted => p { "All of it is being admitted." },
+                v1::AdmissionOutcome::AfterPreemption => p { "No change is needed: preemption makes capacity for it." },
+                v1::AdmissionOutcome::Barred => p {
+                    "No change of demand or capacity helps: " (told.barred_by.as_ref().map_or("", |r| r.message.as_str()))
+                },
+                v1::AdmissionOutcome::NoneFound => p { "No change was found that admits all of it." },
+                _ => ol { @for fix in &told.fixes { li { (fix.text) } } },
+            }
         }
     }
 }

@@ -70,6 +70,27 @@ impl ResourceManagerService for Manager {
             figures: Some(figures),
         }))
     }
+
+    async fn describe_admission(
+        &self,
+        request: Request<wire::DescribeAdmissionRequest>,
+    ) -> Result<Response<wire::DescribeAdmissionResponse>, Status> {
+        assert_eq!(request.into_inner().job.len(), 16);
+        let fix = v1::VerifiedFix {
+            text: "raise the limit".to_owned(),
+            is_least: true,
+            ..v1::VerifiedFix::default()
+        };
+        let admission = v1::JobAdmission {
+            waiting: 3,
+            outcome: v1::AdmissionOutcome::Fixes.into(),
+            fixes: vec![fix],
+            ..v1::JobAdmission::default()
+        };
+        Ok(Response::new(wire::DescribeAdmissionResponse {
+            admission: Some(admission),
+        }))
+    }
 }
 
 async fn lead(world: &World) -> (mpsc::UnboundedReceiver<wire::HintRequest>, Candidacy) {
@@ -135,6 +156,24 @@ async fn plans_come_from_the_resource_manager_and_changes_are_hinted() {
 }
 
 /// Sent one after the other, each would wait for the time-out of the one before it.
+#[tokio::test]
+async fn what_would_admit_a_job_comes_from_the_resource_managers_leader() {
+    let world = World::start().await;
+    world.change("POST", "/v1/jobs", HELLO).await;
+    let alone = world.get("/v1/jobs/hello:explain").await.json();
+    assert_eq!(alone.get("admission"), None);
+    let text = alone["noAdmission"].as_str().unwrap();
+    assert!(
+        text.starts_with("no resource manager answers, so it is not known what would admit the job"),
+        "{text}"
+    );
+    let (_told, _candidacy) = lead(&world).await;
+    let answer = world.get("/v1/jobs/hello:explain").await.json();
+    assert_eq!(answer["admission"]["fixes"][0]["text"], "raise the limit");
+    assert_eq!(answer["admission"]["outcome"], "ADMISSION_OUTCOME_FIXES");
+    assert_eq!(answer.get("noAdmission"), None);
+}
+
 #[tokio::test]
 async fn a_resource_manager_that_hangs_holds_no_hint_up() {
     let world = World::start().await;

@@ -24,6 +24,9 @@ pub(crate) struct AdmissionRounds<'a> {
     pub(crate) enforced: EnforcedAmounts<'a>,
     /// What is divided a second time although no cluster has capacity for it: preemption enforces that.
     pub(crate) is_full: bool,
+    /// What is too little for any pool's share is admitted in whole instances. Which pool gets it depends on
+    /// what ran before.
+    pub(crate) with_rest: bool,
 }
 
 /// Admits into the capacity holds of preemption requests, then within round 0, then within the second round.
@@ -41,6 +44,7 @@ pub(crate) fn admissions(
         withheld,
         enforced,
         is_full,
+        with_rest,
     } = rounds;
     let first = enforced.first;
     let queue = ledger.queue();
@@ -86,10 +90,12 @@ pub(crate) fn admissions(
         // From here on nothing is anything's entitlement: holds keep capacity from all other work.
         let holds = (holds, HoldScope::All);
         round(queue, holds, rooms, (&ask, route), &mut admitted);
-        let before = rooms.opened(usable.not_taken(rooms));
-        let mut after = before.clone();
-        round(queue, holds, &mut after, (&ask, route), &mut admitted);
-        rooms.take_between(&before, after);
+        if with_rest {
+            let before = rooms.opened(usable.not_taken(rooms));
+            let mut after = before.clone();
+            round(queue, holds, &mut after, (&ask, route), &mut admitted);
+            rooms.take_between(&before, after);
+        }
         given = Some(usable.gave(facts, first, &second));
     }
     (admitted.into_values().collect(), given)

@@ -224,6 +224,25 @@ impl HostLimits {
         Some(limits.ever(digest, class)?.saturating_sub(beside))
     }
 
+    /// Where no host of any cluster that a job may use can hold an instance of a group: the largest host of
+    /// the cluster that lacks least. `None`: one can, or that is not known.
+    pub(crate) fn nearest(&self, spec: &JobSpec, group: &GroupSpec) -> Option<Resources> {
+        let class = InstanceClass::of(spec, group)?;
+        let mut nearest: Option<(u64, Resources)> = None;
+        for cluster in self.chosen(&spec.clusters.only) {
+            let largest = cluster.largest.as_ref().and_then(|l| l.for_class(&class));
+            let Some(largest) = largest.or(cluster.stored) else {
+                continue;
+            };
+            let kind = class.lacks(largest)?;
+            let lack = class.shape.get(kind).saturating_sub(largest.get(kind));
+            if nearest.is_none_or(|(least, _)| lack < least) {
+                nearest = Some((lack, largest));
+            }
+        }
+        nearest.map(|(_, largest)| largest)
+    }
+
     fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
         let is_meant = |c: &ClusterLimits| only.iter().any(|o| *o == c.name || o == c.id.as_str());
         self.0.iter().filter(move |c| only.is_empty() || is_meant(c))

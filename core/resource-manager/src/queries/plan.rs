@@ -86,6 +86,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
             sustained: &picture.admission.sustained,
         },
         is_full: false,
+        with_rest: true,
     };
     let (admitted, _) = admissions(rounds, &mut rooms, (ask, &router), |_, _| true);
     let groups = spec.groups.iter().zip(dropped);

@@ -355,8 +355,8 @@ impl ModelShard {
         let claims = self.claims_told();
         out.push(self.report(claims));
         out.extend(self.found_told());
-        out.push(self.capacity_told(now));
         out.extend(self.fits_told());
+        out.push(self.capacity_told(now));
         out.push(self.report(ReportPart::FullEnd));
         out
     }

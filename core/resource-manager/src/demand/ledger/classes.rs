@@ -23,6 +23,13 @@ impl Ledger {
         self.classes.get(&digest).map(|known| &*known.class)
     }
 
+    /// All classes that some group is of.
+    pub(crate) fn all_classes(&self) -> Vec<(ClassDigest, Arc<InstanceClass>)> {
+        let all = self.classes.iter();
+        all.map(|(digest, known)| (*digest, Arc::clone(&known.class)))
+            .collect()
+    }
+
     /// The classes of which groups wait that may use certain clusters.
     pub(crate) fn waiting_classes<'a>(
         &'a self,
