@@ -23,7 +23,7 @@ mod volume;
 
 pub use context::{Context, Global};
 pub use exit::Failure;
-pub use pool::trace as demand_trace;
+pub use pool::{record as demand_record, trace as demand_trace};
 
 use clap::Subcommand;
 

@@ -1,6 +1,7 @@
 //! `echelon pool simulate`: a recorded trace under several trees, side by side. The resource manager's own state machine decides, here;
 //! no server is asked.
 
+use super::left_out::LeftOut;
 use super::{file, trace};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -14,7 +15,9 @@ use echelon_core_pools::moves::{PoolOrigin, origins};
 use echelon_core_pools::tree::{jobs_inside, problems};
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::read_pool;
-use echelon_sim_replay::{CapacityChange, Delays, Outcome, PoolOutcome, Trace, Wait, Waits, replay};
+use echelon_sim_replay::{
+    CapacityChange, ClusterCapacity, Delays, Outcome, PoolOutcome, Trace, Wait, Waits, replay,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -62,15 +65,32 @@ pub fn simulate(context: &Context, flags: &Simulate) -> Result<(), Failure> {
         trace::read(&shown, BufReader::new(file))?
     };
     let columns = columns(&recorded, flags)?;
-    let value = json!(
-        columns
-            .iter()
-            .map(|c| c.value(&recorded.trace))
-            .collect::<Vec<_>>()
-    );
-    let people = people(&recorded.trace, &columns);
+    let left_out = left_out(&recorded, flags);
+    let value = json!({
+        "columns": columns.iter().map(|c| c.value(&recorded.trace)).collect::<Vec<_>>(),
+        "left_out": left_out.value(),
+    });
+    let mut people = people(&recorded.trace, &columns);
+    let left_out = left_out.text();
+    if !left_out.is_empty() {
+        people = format!("{people}\n{left_out}");
+    }
     output::print(output::one(&value, &shown, &people, context.format()));
     Ok(())
+}
+
+/// What the trace lacks, and what the flags leave open.
+fn left_out(recorded: &trace::Recorded, flags: &Simulate) -> LeftOut {
+    let mut out = recorded.left_out.clone();
+    let hosts_known = |cluster: &String| {
+        let of_cluster = recorded.trace.capacities.iter().filter(|c| c.cluster == *cluster);
+        of_cluster
+            .map(|c| matches!(c.capacity, ClusterCapacity::Hosts(_)))
+            .all(|known| known)
+    };
+    let set: BTreeSet<&String> = flags.capacity.iter().map(|(cluster, _)| cluster).collect();
+    out.note_set(set.into_iter().filter(|cluster| hosts_known(cluster)).count());
+    out
 }
 
 fn columns(recorded: &trace::Recorded, flags: &Simulate) -> Result<Vec<Column>, Failure> {
@@ -135,18 +155,18 @@ fn with_capacity(mut trace: Trace, wanted: &[(String, v1::ResourceLimit)]) -> Tr
                         .min()
                         .unwrap_or(Timestamp(0)),
                     cluster: cluster.clone(),
-                    capacity: Resources::ZERO,
+                    capacity: ClusterCapacity::Sum(Resources::ZERO),
                 },
             );
         }
         for change in trace.capacities.iter_mut().filter(|c| c.cluster == *cluster) {
-            let now = change.capacity;
-            change.capacity = Resources {
+            let now = change.capacity.sum();
+            change.capacity = ClusterCapacity::Sum(Resources {
                 cpus: amounts.cpus_milli.unwrap_or(now.cpus),
                 memory: amounts.memory_mib.unwrap_or(now.memory),
                 disk: amounts.disk_mib.unwrap_or(now.disk),
                 gpus: amounts.gpus_milli.unwrap_or(now.gpus),
-            };
+            });
         }
     }
     trace
@@ -203,12 +223,17 @@ fn read_tree(file: &Path, before: &PoolTree, trace: &Trace) -> Result<(PoolTree,
     let moved = origins.into_iter().filter(|(path, from)| path != from);
     let moved = Moves(moved.map(|(path, from)| (from, path)).collect());
     let used: BTreeSet<String> = trace.jobs.iter().map(|j| moved.to(&j.pool)).collect();
+    let missing = used.iter().filter(|path| !tree.pools.contains_key(*path));
+    let mut missing: Vec<String> = missing
+        .map(|path| format!("jobs of the trace are in `{path}`, which this tree does not have: add it, or say with moved_from what becomes of it"))
+        .collect();
     found.extend(problems(&tree));
     found.extend(jobs_inside(&tree, |path| used.contains(path)));
-    if found.is_empty() {
+    if found.is_empty() && missing.is_empty() {
         return Ok((tree, moved));
     }
-    let all: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let mut all: Vec<String> = found.iter().map(ToString::to_string).collect();
+    all.append(&mut missing);
     Err(wrong(all.join(&format!("\n{shown}: "))))
 }
 

@@ -6,7 +6,7 @@
 mod search;
 mod whole;
 
-use echelon_core_model::Resources;
+use echelon_core_model::{Kind, Resources};
 use search::Search;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -84,6 +84,40 @@ impl Chosen {
     }
 }
 
+/// A host of which the capacity may be kept for one instance as work on it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptSeat {
+    /// The host.
+    pub seat: SeatIdx,
+    /// What is spare there.
+    pub spare: Resources,
+    /// What work has there that ends by itself.
+    pub ending: Resources,
+    /// All that may be kept.
+    pub whole: Resources,
+}
+
+/// The host to keep for an instance of this size: the one that lacks least of those where enough ends by itself;
+/// otherwise of all that are large enough. `None`: none is.
+pub fn seat_to_keep(room: Resources, seats: impl Iterator<Item = KeptSeat>) -> Option<SeatIdx> {
+    let large = seats.filter(|seat| room.fits(seat.whole));
+    let ranked = large.map(|seat| {
+        let ends = room.fits(seat.spare.plus(seat.ending));
+        (!ends, lacking_part(room, seat.spare), seat.seat)
+    });
+    ranked.min().map(|(.., seat)| seat)
+}
+
+/// The largest part of any kind of a shape that is lacking, in millionths.
+fn lacking_part(shape: Resources, spare: Resources) -> u128 {
+    let lacking = shape.minus(spare);
+    let part = |kind: Kind| match shape.get(kind) {
+        0 => 0,
+        all => u128::from(lacking.get(kind)) * 1_000_000 / u128::from(all),
+    };
+    Kind::ALL.into_iter().map(part).max().unwrap_or(0)
+}
+
 /// Chooses. Where not all has to find room, it is as much as there is.
 #[must_use]
 pub fn choose(question: &Question) -> Chosen {
@@ -131,5 +165,34 @@ impl Question {
         }
         let left = |slice: &usize| slices.get(*slice).copied().unwrap_or_default();
         all <= most && of_slice.iter().all(|(slice, n)| *n <= left(slice))
+    }
+}
+
+#[cfg(test)]
+mod keep_tests {
+    use super::*;
+
+    fn cores(n: u64) -> Resources {
+        Resources {
+            cpus: n * 1000,
+            ..Resources::ZERO
+        }
+    }
+
+    #[test]
+    fn the_host_that_lacks_least_is_kept_where_enough_ends_by_itself() {
+        let seat = |seat, spare, ending, whole| KeptSeat {
+            seat,
+            spare: cores(spare),
+            ending: cores(ending),
+            whole: cores(whole),
+        };
+        let kept = |seats: &[KeptSeat]| seat_to_keep(cores(4), seats.iter().copied());
+        assert_eq!(kept(&[]), None);
+        assert_eq!(kept(&[seat(0, 3, 0, 3)]), None, "too small");
+        let all = [seat(0, 1, 7, 8), seat(1, 2, 6, 8), seat(2, 3, 0, 8)];
+        assert_eq!(kept(&all), Some(1), "nothing ends on the last one");
+        assert_eq!(kept(&all[2..]), Some(2));
+        assert_eq!(kept(&[all[1], seat(3, 2, 6, 8)]), Some(1), "the first of equals");
     }
 }

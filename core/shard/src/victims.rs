@@ -9,10 +9,9 @@ use echelon_core_jobs::{Standing, standing};
 use echelon_core_model::claim::{Claim, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
-use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, Resources, RunState, Timestamp};
-use echelon_core_placement::victims::{Candidate, Question, Seat, Shape};
+use echelon_core_placement::victims::{Candidate, KeptSeat, Question, Seat, Shape, seat_to_keep};
 use echelon_core_placement::{Wanted, holds};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,18 +101,17 @@ impl Shard {
         let ending = self.ending();
         let of =
             |map: &BTreeMap<&HostId, Resources>, host: &HostId| map.get(host).copied().unwrap_or_default();
-        let usable = shape
-            .seats
-            .iter()
-            .filter_map(|seat| Some((asked.hosts.get(*seat)?, *seat)));
-        let all = usable.filter_map(|(host, seat)| {
-            let spare = asked.question.seats.get(seat)?.spare;
+        let seats = shape.seats.iter().filter_map(|seat| {
+            let host = asked.hosts.get(*seat)?;
             let whole = self.hosts.views_of([host], self.now).first()?.capacity;
-            let is_large = shape.room.fits(whole.minus(of(&held, host)));
-            let ends = shape.room.fits(spare.plus(of(&ending, host)));
-            is_large.then(|| (!ends, lacking_part(shape.room, spare), host))
+            Some(KeptSeat {
+                seat: *seat,
+                spare: asked.question.seats.get(*seat)?.spare,
+                ending: of(&ending, host),
+                whole: whole.minus(of(&held, host)),
+            })
         });
-        all.min().map(|(.., host)| host.clone())
+        asked.hosts.get(seat_to_keep(shape.room, seats)?).cloned()
     }
 
     /// Capacity that batch work has, by host: it ends by itself.
@@ -312,14 +310,4 @@ fn stoppable<'a>(
         RunState::Launching | RunState::Starting | RunState::Running
     );
     (runs && run.stopping.is_none()).then_some(run)
-}
-
-/// The largest part of any kind of a shape that is lacking, in millionths.
-fn lacking_part(shape: Resources, spare: Resources) -> u128 {
-    let lacking = shape.minus(spare);
-    let part = |kind: Kind| match shape.get(kind) {
-        0 => 0,
-        all => u128::from(lacking.get(kind)) * 1_000_000 / u128::from(all),
-    };
-    Kind::ALL.into_iter().map(part).max().unwrap_or(0)
 }

@@ -10,7 +10,7 @@
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{PoolId, Resources, Span, Timestamp, Version};
-use echelon_sim_replay::{ALL, CapacityChange, Delays, Group, Job, Runs, Trace, replay};
+use echelon_sim_replay::{ALL, CapacityChange, ClusterCapacity, Delays, Group, Job, Runs, Trace, replay};
 use std::time::Instant;
 
 const POOLS: u64 = 100;
@@ -52,31 +52,20 @@ fn job(n: u64) -> Job {
         ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) % of.max(1)
     };
     let instances = 1 + u32::try_from(pick(1, 7)).unwrap_or_default();
+    let runs = vec![Runs {
+        count: instances,
+        span: Span::seconds(60 + pick(9, 1_080)),
+    }];
     Job {
-        submitted: Timestamp(n * EVERY_MS + pick(2, 900)),
-        stopped: None,
-        pool: path(pick(3, POOLS)),
         owner: format!("user{}", pick(4, 20)),
         priority: u32::try_from(pick(5, 3)).unwrap_or_default(),
-        revocable: false,
         clusters: if pick(6, 4) == 0 {
             vec![format!("c{}", pick(7, 4))]
         } else {
             Vec::new()
         },
-        spread: false,
-        groups: vec![Group {
-            name: "main".to_owned(),
-            instances,
-            max_running: None,
-            shape: room(1 + pick(8, 3)),
-            runs: vec![Runs {
-                count: instances,
-                span: Span::seconds(60 + pick(9, 1_080)),
-            }],
-            first_started: None,
-            last_started: None,
-        }],
+        groups: vec![Group::new("main", instances, room(1 + pick(8, 3)), runs)],
+        ..Job::new(Timestamp(n * EVERY_MS + pick(2, 900)), path(pick(3, POOLS)))
     }
 }
 
@@ -88,7 +77,7 @@ fn main() {
     let capacity = |n: u32| CapacityChange {
         at: Timestamp(0),
         cluster: format!("c{n}"),
-        capacity: room(CORES),
+        capacity: ClusterCapacity::Sum(room(CORES)),
     };
     let trace = Trace {
         until: Timestamp(jobs * EVERY_MS),

@@ -1,16 +1,16 @@
 //! What is going to happen, in order of time; of one time, in the order in which it was added.
 
 use crate::shard::SliceId;
+use echelon_core_model::Timestamp;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::store::{OpId, OpResult};
-use echelon_core_model::{Resources, Timestamp};
 use std::collections::BTreeMap;
 
 /// Something that happens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
-    /// A cluster, by number, has so much from now on.
-    Capacity(usize, Resources),
+    /// A cluster has another capacity from now on: its number, and that of the change in the trace.
+    Capacity(usize, usize),
     /// Instances of a slice of a cluster that began together, by the number of their batch, end.
     End(usize, SliceId, u64),
     /// A job, by number, is submitted.

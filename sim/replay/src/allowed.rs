@@ -49,9 +49,9 @@ fn of_kind(trace: &Trace, kind: Kind) -> u128 {
     }
     let mut there: BTreeMap<&str, Resources> = BTreeMap::new();
     for change in &trace.capacities {
-        let before = there.insert(&change.cluster, change.capacity);
+        let before = there.insert(&change.cluster, change.capacity.sum());
         let at = changes.entry(change.at).or_default();
-        at.comes += u128::from(change.capacity.get(kind));
+        at.comes += u128::from(change.capacity.sum().get(kind));
         at.goes += before.map_or(0, |before| u128::from(before.get(kind)));
     }
     changes.entry(until).or_default();

@@ -7,7 +7,7 @@ mod large;
 mod nested;
 mod small;
 
-use crate::trace::{CapacityChange, Group, Job, Runs, Trace};
+use crate::trace::{CapacityChange, ClusterCapacity, Group, Job, Runs, Trace};
 use draw::Draw;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::{PoolId, Resources, Span, Timestamp, Version};
@@ -80,7 +80,7 @@ fn cluster(name: &str, at: Timestamp, cores: u64) -> CapacityChange {
     CapacityChange {
         at,
         cluster: name.to_owned(),
-        capacity: amount(cores, 4 * cores),
+        capacity: ClusterCapacity::Sum(amount(cores, 4 * cores)),
     }
 }
 
@@ -110,24 +110,10 @@ fn tree(pools: Vec<Pool>) -> PoolTree {
 
 /// A batch job of one group. Its instances run for these times, in the order in which they begin.
 fn batch(submitted: Timestamp, pool: String, shape: Resources, runs: Vec<Runs>) -> Job {
+    let instances = runs.iter().map(|r| r.count).sum();
     Job {
-        submitted,
-        stopped: None,
-        pool,
-        owner: String::new(),
-        priority: 0,
-        revocable: false,
-        clusters: Vec::new(),
-        spread: false,
-        groups: vec![Group {
-            name: "main".to_owned(),
-            instances: runs.iter().map(|r| r.count).sum(),
-            max_running: None,
-            shape,
-            runs,
-            first_started: None,
-            last_started: None,
-        }],
+        groups: vec![Group::new("main", instances, shape, runs)],
+        ..Job::new(submitted, pool)
     }
 }
 

@@ -3,8 +3,12 @@
 use crate::store::Jobs;
 use crate::trace::{Job, Trace};
 use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::gang::Gang;
 use echelon_core_model::job::{Desired, Goal, Head};
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread};
+use echelon_core_model::siting::Siting;
+use echelon_core_model::spec::defaults::START_WITHIN;
+use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobSpec, Spread};
+use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, Timestamp, Version};
 use std::collections::BTreeMap;
 
@@ -66,7 +70,7 @@ impl Jobs for Submitted<'_> {
             name: String::new(),
             pool: job.pool.clone(),
             pool_id: None,
-            kind: kind(job),
+            kind: job.kind(),
             owner: job.owner.clone(),
             labels: BTreeMap::new(),
             instances: job.groups.iter().map(|g| u64::from(g.instances)).sum(),
@@ -85,22 +89,31 @@ impl Jobs for Submitted<'_> {
     }
 }
 
-/// A job's kind: batch where all of its instances end by themselves.
-pub fn kind(job: &Job) -> JobKind {
-    if job.groups.iter().all(crate::trace::Group::ends) {
-        JobKind::Batch
-    } else {
-        JobKind::Service
-    }
-}
-
 fn spec(job: &Job) -> JobSpec {
-    let kind = kind(job);
-    let group = |group: &crate::trace::Group| GroupSpec {
-        instances: group.instances,
-        max_running: group.max_running,
-        resources: group.shape,
-        ..GroupSpec::new(GroupName::new(group.name.as_str()), kind)
+    let kind = job.kind();
+    let group = |group: &crate::trace::Group| {
+        let usual = GroupSpec::new(GroupName::new(group.name.as_str()), kind);
+        GroupSpec {
+            instances: group.instances,
+            max_running: group.max_running,
+            max_unavailable: group.max_unavailable.unwrap_or(usual.max_unavailable),
+            resources: group.shape.minus(group.held()),
+            volume: group.volume.map(|volume| PersistentVolume {
+                path: "data".to_owned(),
+                size: volume.mebibytes,
+                reclaim: if volume.is_kept {
+                    Reclaim::Keep
+                } else {
+                    Reclaim::Delete
+                },
+                replace_after: None,
+            }),
+            siting: Siting {
+                host_pool: group.host_pool.clone(),
+                ..usual.siting.clone()
+            },
+            ..usual
+        }
     };
     JobSpec {
         pool: job.pool.clone(),
@@ -111,6 +124,9 @@ fn spec(job: &Job) -> JobSpec {
             spread: if job.spread { Spread::Even } else { Spread::None },
         },
         revocable: job.revocable,
+        preemptible: job.preemptible,
+        controller: job.controller,
+        gang: job.gang.then(|| Gang::new(START_WITHIN)),
         groups: job.groups.iter().map(group).collect(),
         ..JobSpec::new("", kind)
     }

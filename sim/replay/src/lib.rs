@@ -20,8 +20,10 @@ mod counts;
 mod delays;
 pub mod demand;
 mod figures;
+mod hosts;
 mod jobs;
 mod outcome;
+mod placing;
 mod replay;
 mod running;
 mod series;
@@ -35,7 +37,7 @@ pub use figures::{Figures, PoolFigures};
 pub use outcome::{ALL, Outcome, PoolOutcome, Wait, Waits, Work};
 pub use replay::{Around, NotReplayed, replay, replay_around};
 pub use series::Level;
-pub use trace::{CapacityChange, Group, Job, Runs, Trace};
+pub use trace::{CapacityChange, ClusterCapacity, Group, HostClass, Job, Runs, Trace, Volume};
 
 #[cfg(test)]
 mod tests;

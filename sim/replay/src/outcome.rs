@@ -56,6 +56,14 @@ impl Waits {
         Some(Span(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
+    /// The waits that came to an end, from the shortest to the longest.
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        self.sorted.iter().filter_map(|wait| match wait {
+            Wait::For(span) => Some(*span),
+            Wait::Never => None,
+        })
+    }
+
     /// Jobs for which it did not come.
     #[must_use]
     pub fn never(&self) -> usize {

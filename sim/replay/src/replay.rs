@@ -10,13 +10,13 @@ use crate::jobs::{self, Submitted};
 use crate::outcome::{ALL, Begun, Meter, Outcome, Work};
 use crate::running::{Running, Spans};
 use crate::series::Series;
-use crate::shard::{Change, Shard, SliceId};
+use crate::shard::{Change, OnHost, Shard, SliceId};
 use crate::store::{Store, cluster};
 use crate::trace::{Group, Trace};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::store::Stamp;
-use echelon_core_model::{ClusterId, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, HostId, Resources, Span, Timestamp};
 use echelon_core_resource_manager::{Config, Effect, Event, LinkId, ResourceManager};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thiserror::Error;
@@ -110,6 +110,8 @@ struct Replay<'a, 'b> {
     /// Instances that were preempted, and the milliseconds that they ran in vain.
     preempted: BTreeMap<&'a str, (u64, u128)>,
     capacity: Meter,
+    /// What each cluster has, by number.
+    there: BTreeMap<usize, Resources>,
     counter: Counter,
     looked: Timestamp,
     /// Instances that ran, times milliseconds; and what of that and of each kind was in vain, as far as the
@@ -149,7 +151,7 @@ impl<'a, 'b> Replay<'a, 'b> {
         let names: BTreeSet<&String> = trace.capacities.iter().map(|c| &c.cluster).collect();
         let names: Vec<String> = names.into_iter().cloned().collect();
         let mut agenda = Agenda::default();
-        for change in &trace.capacities {
+        for (at_change, change) in trace.capacities.iter().enumerate() {
             if let Some(n) = names.iter().position(|name| *name == change.cluster) {
                 // What is there from the beginning is known to the resource manager before the first job
                 // comes.
@@ -158,7 +160,7 @@ impl<'a, 'b> Replay<'a, 'b> {
                 } else {
                     moment(change.at)
                 };
-                agenda.add(at, Happening::Capacity(n, change.capacity));
+                agenda.add(at, Happening::Capacity(n, at_change));
             }
         }
         for (n, job) in trace.jobs.iter().enumerate() {
@@ -195,6 +197,7 @@ impl<'a, 'b> Replay<'a, 'b> {
             used: BTreeMap::new(),
             preempted: BTreeMap::new(),
             capacity: Meter::default(),
+            there: BTreeMap::new(),
             counter: Counter::default(),
             looked: Timestamp(0),
             ran: 0,
@@ -271,7 +274,7 @@ impl<'a, 'b> Replay<'a, 'b> {
             self.changed = self.now;
         }
         match happening {
-            Happening::Capacity(n, capacity) => self.change_capacity(n, capacity),
+            Happening::Capacity(n, change) => self.change_capacity(n, change),
             Happening::Submit(n) => {
                 self.store.jobs.submit();
                 self.todo.push_back(Event::Hint(jobs::id(n)));
@@ -294,10 +297,15 @@ impl<'a, 'b> Replay<'a, 'b> {
             }
             Happening::End(n, id, batch) => {
                 let mut done = Vec::new();
-                let count = self.running.end(n, &id, batch);
+                let ended = self.running.end(n, &id, batch).map(|b| OnHost {
+                    host: b.host,
+                    began: b.began,
+                    count: b.count,
+                });
                 let now = self.now;
-                let ended = self.shards.get_mut(n);
-                let ended = ended.map_or(0, |s| s.end(&id, count, now, &mut done));
+                let shard = self.shards.get_mut(n);
+                let ended = shard.zip(ended);
+                let ended = ended.map_or(0, |(s, batch)| s.end(&id, &batch, now, &mut done));
                 self.meter(&id, |now, one| now.saturating_sub(one * ended));
                 self.note_all(n, done);
             }
@@ -320,13 +328,15 @@ impl<'a, 'b> Replay<'a, 'b> {
         }
     }
 
-    fn change_capacity(&mut self, n: usize, capacity: Resources) {
+    fn change_capacity(&mut self, n: usize, change: usize) {
         let mut done = Vec::new();
-        let Some(shard) = self.shards.get_mut(n) else {
+        let (Some(shard), Some(change)) = (self.shards.get_mut(n), self.trace.capacities.get(change)) else {
             return;
         };
-        let before = shard.set_capacity(capacity, self.now, &mut done);
-        let other = |sum: u64, kind| (sum + capacity.get(kind)).saturating_sub(before.get(kind));
+        shard.set_capacity(&change.capacity, self.now, &mut done);
+        let to = change.capacity.sum();
+        let before = self.there.insert(n, to).unwrap_or_default();
+        let other = |sum: u64, kind| sum.saturating_add(to.get(kind)).saturating_sub(before.get(kind));
         let begin = moment(Timestamp(0));
         let at = self.now.max(begin).min(moment(self.trace.until));
         self.capacity.change(at, other);
@@ -397,8 +407,8 @@ impl<'a> Replay<'a, '_> {
                 self.running.stop(shard, &id);
                 self.meter(&id, |now, one| now.saturating_sub(one * n));
             }
-            Change::Preempted(id, n) => {
-                let lost = self.running.preempt(shard, &id, n);
+            Change::Preempted(id, host, n) => {
+                let lost = self.running.preempt(shard, &id, &host, n);
                 self.waiting += n;
                 self.meter(&id, |now, one| now.saturating_sub(one * n));
                 let until = moment(self.trace.until);
@@ -421,12 +431,12 @@ impl<'a> Replay<'a, '_> {
                     *sum = (sum.0 + n, sum.1 + lost);
                 }
             }
-            Change::Begun(id, n) => self.note_begun(shard, &id, n),
+            Change::Begun(id, host, n) => self.note_begun(shard, &id, &host, n),
         }
     }
 
     /// Those that were preempted begin again first; the others for the first time.
-    fn note_begun(&mut self, shard: usize, id: &SliceId, n: u64) {
+    fn note_begun(&mut self, shard: usize, id: &SliceId, host: &HostId, n: u64) {
         self.counter.sums.starts += n;
         self.meter(id, |now, one| now + one * n);
         let Some((group, state)) = self.group(id) else {
@@ -443,7 +453,7 @@ impl<'a> Replay<'a, '_> {
         }
         self.waiting = self.waiting.saturating_sub(n);
         for (span, count) in begun {
-            let batch = self.running.begin(shard, id, now, (span, count));
+            let batch = self.running.begin(shard, id, (host, now), (span, count));
             if let Some(span) = span {
                 let end = Happening::End(shard, id.clone(), batch);
                 self.agenda.add(now.plus(span), end);

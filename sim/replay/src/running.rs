@@ -1,18 +1,20 @@
-//! What runs, in the order in which it began, and what is to run again: instances that were preempted begin anew and run for as long as
-//! they were to run at first.
+//! What runs, in the order in which it began, and what is to run again: instances that were preempted begin
+//! anew and run for as long as they were to run at first.
 
 use crate::shard::SliceId;
-use echelon_core_model::{GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{GroupName, HostId, JobId, Span, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// So many instances run so long; `None`: until their job is stopped.
 pub type Spans = (Option<Span>, u64);
 
-/// Instances of a slice that began together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Instances of a slice that began together on one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Its number; never used again.
     pub number: u64,
+    /// Where.
+    pub host: HostId,
     /// When they began.
     pub began: Timestamp,
     /// How long they run; `None`: until their job is stopped.
@@ -31,12 +33,19 @@ pub struct Running {
 }
 
 impl Running {
-    /// So many of a slice began; its batch's number.
-    pub fn begin(&mut self, shard: usize, id: &SliceId, began: Timestamp, (span, count): Spans) -> u64 {
+    /// So many of a slice began on a host; their batch's number.
+    pub fn begin(
+        &mut self,
+        shard: usize,
+        id: &SliceId,
+        at: (&HostId, Timestamp),
+        (span, count): Spans,
+    ) -> u64 {
         self.last += 1;
         let batch = Batch {
             number: self.last,
-            began,
+            host: at.0.clone(),
+            began: at.1,
             span,
             count,
         };
@@ -45,17 +54,11 @@ impl Running {
         self.last
     }
 
-    /// A batch has run its time: how many are left of it.
-    pub fn end(&mut self, shard: usize, id: &SliceId, number: u64) -> u64 {
-        let Some(of_slice) = self.batches.get_mut(&(shard, id.clone())) else {
-            return 0;
-        };
-        let ended = of_slice
-            .iter()
-            .find(|b| b.number == number)
-            .map_or(0, |b| b.count);
-        of_slice.retain(|b| b.number != number);
-        ended
+    /// A batch has run its time: what is left of it.
+    pub fn end(&mut self, shard: usize, id: &SliceId, number: u64) -> Option<Batch> {
+        let of_slice = self.batches.get_mut(&(shard, id.clone()))?;
+        let at = of_slice.iter().position(|b| b.number == number)?;
+        Some(of_slice.remove(at))
     }
 
     /// A slice was stopped.
@@ -63,13 +66,13 @@ impl Running {
         self.batches.remove(&(shard, id.clone()));
     }
 
-    /// So many of a slice were preempted, those that began last: when each part of them began. They are to
-    /// run again.
-    pub fn preempt(&mut self, shard: usize, id: &SliceId, n: u64) -> Vec<(Timestamp, u64)> {
+    /// So many of a slice on a host were preempted, those that began last there: when each part of them
+    /// began. They are to run again.
+    pub fn preempt(&mut self, shard: usize, id: &SliceId, host: &HostId, n: u64) -> Vec<(Timestamp, u64)> {
         let of_slice = self.batches.entry((shard, id.clone())).or_default();
         let again = self.again.entry((id.0, id.1.clone())).or_default();
         let (mut left, mut lost) = (n, Vec::new());
-        for batch in of_slice.iter_mut().rev() {
+        for batch in of_slice.iter_mut().rev().filter(|b| b.host == *host) {
             let gone = batch.count.min(left);
             batch.count -= gone;
             left -= gone;

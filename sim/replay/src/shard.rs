@@ -1,26 +1,25 @@
-//! A shard that begins at once what it is granted, as many instances as the grant says and its capacity
-//! holds, and ends it when an order says so, or for a preemption request. Its cluster is one host with all
-//! capacity, which lends nothing.
+//! A shard that begins at once what it is granted, as far as its hosts hold it, and ends it when an order
+//! says so, or for a preemption request. Hosts are chosen by the placement of production, victims too.
 //!
-//! What runs stays where capacity shrinks below it. What is granted and does not fit is reported as waiting
-//! for hosts.
+//! All members of a gang begin together or none. An instance with a volume begins again on the host that has
+//! it. What runs stays where capacity shrinks below it. What is granted and does not fit is reported as
+//! waiting, with the reason of placement.
 
 use crate::claims::Claims;
-use crate::jobs::{kind, number};
-use crate::trace::Trace;
-use echelon_core_model::class::{ClassFit, MOST_A_CLUSTER};
+use crate::hosts::{ClusterHosts, Taken};
+use crate::jobs::number;
+use crate::trace::{ClusterCapacity, Group, Job, Trace};
 use echelon_core_model::directive::{
-    Capacity, ClassFits, Directive, NamedClasses, Order, Part, RETURNABLE, Report, ReportPart, SliceOrder,
-    SliceReport,
+    ClassFits, Directive, NamedClasses, Order, RETURNABLE, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Span,
+    ClusterId, Epoch, Generation, GroupName, HostId, JobId, RangeSet, Reason, Resources, RunState, Span,
     Timestamp, Version,
 };
-use std::cmp::Reverse;
+use echelon_core_placement::fits::{FitCounts, FitHost};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slices a report part, as a real shard sends them.
@@ -31,11 +30,15 @@ pub type SliceId = (JobId, GroupName, Generation);
 
 /// How one stands.
 #[derive(Debug, Clone, Default)]
-struct Slice {
+pub(crate) struct Slice {
     held: RangeSet,
     released: RangeSet,
     begun: RangeSet,
     active: u64,
+    /// Those that are active, in the order in which they began.
+    on: Vec<OnHost>,
+    /// How many volumes it has on each host, of instances that are active and of others.
+    volumes: BTreeMap<HostId, u64>,
     succeeded: u64,
     stopped: u64,
     head_version: Version,
@@ -47,43 +50,52 @@ struct Slice {
     /// How many were ever preempted, and how many of these the grant leaves out.
     preempted: u64,
     counted: u64,
-    /// Since when something of it is granted that does not fit.
-    unplaced: Option<Timestamp>,
+    /// Since when something of it is granted that does not fit, and why it does not.
+    unplaced: Option<(Timestamp, Reason)>,
+}
+
+/// Instances of a slice that began at one moment on one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OnHost {
+    pub host: HostId,
+    pub began: Timestamp,
+    pub count: u64,
 }
 
 /// Instances that have begun, or were stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// So many have begun.
-    Begun(SliceId, u64),
+    /// So many have begun on a host.
+    Begun(SliceId, HostId, u64),
     /// So many that were active are not any more.
     Stopped(SliceId, u64),
-    /// The same, for others: they are to begin again.
-    Preempted(SliceId, u64),
+    /// The same on a host, for others: they are to begin again.
+    Preempted(SliceId, HostId, u64),
 }
 
 /// The classes that a shard was asked about.
 #[derive(Debug)]
 struct AskedClasses {
-    named: NamedClasses,
-    /// The capacity by which it has answered last.
-    answered: Option<Resources>,
+    counts: FitCounts,
+    left_out: u32,
+    /// The revision of the hosts by which it has answered last.
+    answered: Option<u64>,
 }
 
 /// A shard.
 #[derive(Debug)]
 pub struct Shard<'a> {
-    trace: &'a Trace,
+    pub(crate) trace: &'a Trace,
     /// Its cluster.
     pub cluster: ClusterId,
-    /// All that there is.
-    capacity: Resources,
-    /// Taken by active instances.
-    used: Resources,
+    pub(crate) hosts: ClusterHosts,
+    /// Whether hosts of any cluster lend something. Where none does, revocable work runs on ordinary
+    /// capacity.
+    lends: bool,
     sequence: u64,
     slices: BTreeMap<SliceId, Slice>,
-    /// Slices with a grant that does not fit.
-    unplaced: BTreeSet<SliceId>,
+    /// Slices with a grant that is not used up.
+    pub(crate) pending: BTreeSet<SliceId>,
     untold: BTreeSet<SliceId>,
     is_capacity_untold: bool,
     is_full_asked: bool,
@@ -94,14 +106,18 @@ pub struct Shard<'a> {
 impl<'a> Shard<'a> {
     /// One of a cluster that has nothing yet.
     pub fn new(trace: &'a Trace, cluster: ClusterId) -> Self {
+        let lends = trace.capacities.iter().any(|c| match &c.capacity {
+            ClusterCapacity::Sum(_) => false,
+            ClusterCapacity::Hosts(classes) => classes.iter().any(|class| !class.lent.is_zero()),
+        });
         Self {
             trace,
+            hosts: ClusterHosts::new(cluster.clone()),
             cluster,
-            capacity: Resources::ZERO,
-            used: Resources::ZERO,
+            lends,
             sequence: 0,
             slices: BTreeMap::new(),
-            unplaced: BTreeSet::new(),
+            pending: BTreeSet::new(),
             untold: BTreeSet::new(),
             is_capacity_untold: false,
             is_full_asked: false,
@@ -120,12 +136,11 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Has another capacity from now on; the one that it had.
-    pub fn set_capacity(&mut self, to: Resources, now: Timestamp, done: &mut Vec<Change>) -> Resources {
+    /// Has another capacity from now on.
+    pub fn set_capacity(&mut self, to: &ClusterCapacity, now: Timestamp, done: &mut Vec<Change>) {
         self.is_capacity_untold = true;
-        let before = std::mem::replace(&mut self.capacity, to);
-        self.place_unplaced(now, done);
-        before
+        self.hosts.set(to);
+        self.place_pending(now, done);
     }
 
     /// Does what a directive orders.
@@ -134,28 +149,38 @@ impl<'a> Shard<'a> {
             Order::Report => self.is_full_asked = true,
             Order::Slices(orders) => {
                 for order in &orders {
-                    self.follow(order, now, done);
+                    self.follow(order, done);
                 }
             }
-            Order::Classes(named) => {
-                self.classes = Some(AskedClasses {
-                    named,
-                    answered: None,
-                });
-            }
+            Order::Classes(named) => self.count_classes(named),
             Order::Claims { claims, .. } => self.obey_claims(&claims, done),
             Order::Archive(job) => {
                 self.slices.retain(|(of, ..), _| *of != job);
-                self.unplaced.retain(|(of, ..)| *of != job);
+                self.pending.retain(|(of, ..)| *of != job);
                 self.untold.retain(|(of, ..)| *of != job);
             }
             _ => {}
         }
-        self.place_unplaced(now, done);
+        self.place_pending(now, done);
+    }
+
+    /// Counts these classes from now on. Where no host lends, none of them is revocable.
+    fn count_classes(&mut self, named: NamedClasses) {
+        let mut classes = named.classes;
+        for class in classes.values_mut() {
+            class.revocable &= self.lends;
+        }
+        let mut counts = FitCounts::default();
+        counts.set_classes(classes);
+        self.classes = Some(AskedClasses {
+            counts,
+            left_out: named.left_out,
+            answered: None,
+        });
     }
 
     /// Does what is ordered of a group.
-    fn follow(&mut self, order: &SliceOrder, now: Timestamp, done: &mut Vec<Change>) {
+    fn follow(&mut self, order: &SliceOrder, done: &mut Vec<Change>) {
         let mut held: BTreeMap<Generation, RangeSet> = BTreeMap::new();
         for r in &order.ranges {
             held.entry(r.generation).or_default().insert(r.range);
@@ -172,9 +197,7 @@ impl<'a> Shard<'a> {
             slice.held = held.minus(&slice.released);
             let grant = order.grants.iter().find(|(g, _)| *g == generation);
             if order.goal.desired != Desired::Running {
-                let stopped = slice.stop();
-                self.unplaced.remove(&id);
-                self.leave(&id, stopped);
+                let stopped = self.stop(&id);
                 done.extend((stopped > 0).then(|| Change::Stopped(id.clone(), stopped)));
             } else {
                 slice.release(order, generation);
@@ -183,119 +206,182 @@ impl<'a> Shard<'a> {
                     slice.is_expired = grant.lease == Span::ZERO;
                     slice.counted = grant.counted;
                 }
-                self.begin(&id, now, done);
+                self.pending.insert(id.clone());
             }
             self.untold.insert(id);
         }
     }
 
-    /// Begins what is granted, not active and fits, into capacity that is held for it first.
-    fn begin(&mut self, id: &SliceId, now: Timestamp, done: &mut Vec<Change>) {
-        let shape = self.shape(id.0, &id.1);
-        let free = self.spare().plus(shape.times(self.claims.held_for(id)));
-        let Some(slice) = self.slices.get_mut(id) else {
-            return;
-        };
-        let wanted = slice.startable();
-        let n = wanted.min(shape.count_in(free));
-        slice.begin(n);
-        if wanted > n {
-            slice.unplaced = slice.unplaced.or(Some(now));
-            self.unplaced.insert(id.clone());
-        } else if slice.unplaced.take().is_some() {
-            self.unplaced.remove(id);
-        }
-        if n > 0 {
-            self.used = self.used.plus(shape.times(n));
-            self.claims.begun(id, n);
-            self.untold.insert(id.clone());
-            done.push(Change::Begun(id.clone(), n));
-        }
-    }
-
-    /// Begins what is granted and did not fit, as far as it fits by now: the largest priority first, then the
-    /// oldest job.
-    fn place_unplaced(&mut self, now: Timestamp, done: &mut Vec<Change>) {
-        if self.unplaced.is_empty() {
-            return;
-        }
-        let mut all: Vec<SliceId> = self.unplaced.iter().cloned().collect();
-        all.sort_by_key(|id| Reverse(self.trace.jobs.get(number(id.0)).map(|j| j.priority)));
-        for id in all {
-            self.begin(&id, now, done);
-        }
-    }
-
-    /// So many instances of a slice are not active any more.
-    fn leave(&mut self, id: &SliceId, n: u64) {
-        let shape = self.shape(id.0, &id.1);
-        self.used = self.used.minus(shape.times(n));
-    }
-
-    /// So many active instances of a slice succeed, as far as there are any; tells how many. Others begin by
-    /// the same grant.
-    pub fn end(&mut self, id: &SliceId, n: u64, now: Timestamp, done: &mut Vec<Change>) -> u64 {
+    /// Ends everything of a slice, with its volumes unless they are to stay; tells how many were active.
+    fn stop(&mut self, id: &SliceId) -> u64 {
+        self.pending.remove(id);
         let Some(slice) = self.slices.get_mut(id) else {
             return 0;
         };
-        let n = n.min(slice.active);
-        slice.active -= n;
-        slice.succeeded += n;
-        self.leave(id, n);
-        self.begin(id, now, done);
-        self.place_unplaced(now, done);
+        let on = slice.stop();
+        let volumes = std::mem::take(&mut slice.volumes);
+        for batch in &on {
+            self.leave(id, &batch.host, batch.count);
+        }
+        let group = self.group(id);
+        let volume = group.and_then(|g| g.volume).filter(|v| !v.is_kept);
+        let held = group.map(Group::held).filter(|_| volume.is_some());
+        for (host, n) in &volumes {
+            self.give_back(host, held.unwrap_or_default().times(*n));
+        }
+        on.iter().map(|batch| batch.count).sum()
+    }
+
+    /// So many instances of a slice are not active any more on a host. Their volumes stay there.
+    fn leave(&mut self, id: &SliceId, host: &HostId, n: u64) {
+        let taken = self.taken(id, host);
+        let held = self.group(id).map(Group::held).unwrap_or_default();
+        let left = Taken {
+            own: taken.own.minus(held).times(n),
+            lent: taken.lent.times(n),
+        };
+        self.free(host, left);
+    }
+
+    fn give_back(&mut self, host: &HostId, own: Resources) {
+        let lent = Resources::ZERO;
+        self.free(host, Taken { own, lent });
+    }
+
+    fn free(&mut self, host: &HostId, taken: Taken) {
+        // What a host that leaves still has counts as capacity.
+        self.is_capacity_untold |= self.hosts.view(host).is_some_and(|v| v.draining);
+        self.hosts.give_back(host, taken);
+    }
+
+    /// What one instance of a slice takes of a host.
+    pub(crate) fn taken(&self, id: &SliceId, host: &HostId) -> Taken {
+        let shape = self.group(id).map(|g| g.shape).unwrap_or_default();
+        self.hosts.parts(host, shape, self.runs_on_lent(id.0))
+    }
+
+    /// Whether a job runs on what hosts lend.
+    pub(crate) fn runs_on_lent(&self, job: JobId) -> bool {
+        self.lends && self.job(job).is_some_and(|j| j.revocable)
+    }
+
+    /// Instances of a slice begin on a host; of these so many have a volume there.
+    pub(crate) fn begin_on(&mut self, id: &SliceId, host: &HostId, n: u64, with_volume: u64, now: Timestamp) {
+        let taken = self.taken(id, host);
+        let held = self.group(id).map(Group::held).unwrap_or_default();
+        let has_volume = !held.is_zero();
+        let Some(slice) = self.slices.get_mut(id) else {
+            return;
+        };
+        slice.begin(host, (n, with_volume), has_volume, now);
+        let own = taken.own.times(n).minus(held.times(with_volume));
+        let lent = taken.lent.times(n);
+        self.hosts.take(host, Taken { own, lent });
+        self.untold.insert(id.clone());
+    }
+
+    /// So many active instances of a slice, which began at a moment on a host, succeed, as far as there are
+    /// any; tells how many. Others begin by the same grant.
+    pub fn end(&mut self, id: &SliceId, batch: &OnHost, now: Timestamp, done: &mut Vec<Change>) -> u64 {
+        let Some(slice) = self.slices.get_mut(id) else {
+            return 0;
+        };
+        let n = slice.end(batch);
+        self.leave(id, &batch.host, n);
+        self.pending.insert(id.clone());
+        self.place_pending(now, done);
         self.untold.insert(id.clone());
         n
     }
 
-    /// So many of a slice, that are active, give their room and their numbers up.
-    pub(crate) fn preempt(&mut self, id: &SliceId, n: u64) -> Option<Change> {
+    /// So many of a slice that are active on a host give their capacity up, those that began last; those
+    /// without a volume give their indexes up, too.
+    pub(crate) fn preempt(&mut self, id: &SliceId, host: &HostId, n: u64) -> Option<Change> {
+        let has_volume = self.group(id).is_some_and(|g| g.volume.is_some());
         let slice = self.slices.get_mut(id)?;
-        slice.begun = slice.begun.minus(&slice.begun.highest(n));
-        slice.active = slice.active.saturating_sub(n);
-        slice.preempted += n;
-        self.leave(id, n);
+        let n = slice.preempt(host, n, has_volume);
+        self.leave(id, host, n);
         self.untold.insert(id.clone());
-        Some(Change::Preempted(id.clone(), n))
+        self.pending.insert(id.clone());
+        (n > 0).then(|| Change::Preempted(id.clone(), host.clone(), n))
     }
 
     /// How many of a slice may be stopped for others: of a service no more at once than its part of
     /// `max_unavailable`.
     pub(crate) fn may_lose(&self, id: &SliceId) -> u64 {
-        let job = self.trace.jobs.get(number(id.0));
-        let slice = self.slices.get(id);
-        let (Some(job), Some(slice)) = (job, slice) else {
+        let (Some(job), Some(slice)) = (self.job(id.0), self.slices.get(id)) else {
             return 0;
         };
-        match kind(job) {
+        match job.kind() {
             JobKind::Batch => slice.active,
             _ => slice.active.min(u64::from(slice.part.0)),
         }
     }
 
-    /// How many of a slice have not begun.
+    /// What batch work has of each host: it ends by itself.
+    pub(crate) fn ending(&self) -> BTreeMap<HostId, Resources> {
+        let mut out: BTreeMap<HostId, Resources> = BTreeMap::new();
+        for (id, slice) in &self.slices {
+            let is_batch = self.job(id.0).is_some_and(|job| job.kind() == JobKind::Batch);
+            let Some(group) = self.group(id).filter(|_| is_batch) else {
+                continue;
+            };
+            for (host, n) in slice.present() {
+                let sum = out.entry(host).or_default();
+                *sum = sum.plus(group.shape.times(n));
+            }
+        }
+        out
+    }
+
+    /// Those of a slice that are active, in the order in which they began.
+    pub(crate) fn on(&self, id: &SliceId) -> &[OnHost] {
+        self.slices.get(id).map_or(&[], |s| s.on.as_slice())
+    }
+
+    /// How many of a slice may begin, whether they are granted or not.
     pub(crate) fn waiting(&self, id: &SliceId) -> u64 {
-        self.slices.get(id).map_or(0, |s| s.held.minus(&s.begun).count())
+        self.slices.get(id).map_or(0, Slice::unstarted)
     }
 
-    /// Room of an instance.
-    pub(crate) fn shape(&self, job: JobId, group: &GroupName) -> Resources {
-        let groups = self
-            .trace
-            .jobs
-            .get(number(job))
-            .into_iter()
-            .flat_map(|j| &j.groups);
-        let mut found = groups.filter(|g| g.name == group.as_str());
-        found.next().map(|g| g.shape).unwrap_or_default()
+    /// A slice.
+    pub(crate) fn slice(&self, id: &SliceId) -> Option<&Slice> {
+        self.slices.get(id)
     }
 
-    /// What is neither used nor held.
-    pub(crate) fn spare(&self) -> Resources {
-        let held = self.claims.held();
-        held.fold(self.capacity.minus(self.used), |left, ((job, group, _), n)| {
-            left.minus(self.shape(*job, group).times(n))
-        })
+    /// The slices of a job here.
+    pub(crate) fn slices_of(&self, job: JobId) -> impl Iterator<Item = (&SliceId, &Slice)> {
+        let from = (job, GroupName::new(""), Generation(0));
+        self.slices
+            .range(from..)
+            .take_while(move |((of, ..), _)| *of == job)
+    }
+
+    /// Something of a slice waits for a host, or nothing does any more.
+    pub(crate) fn note_unplaced(&mut self, id: &SliceId, why: Option<Reason>, now: Timestamp) {
+        let Some(slice) = self.slices.get_mut(id) else {
+            return;
+        };
+        let since = slice.unplaced.as_ref().map_or(now, |(since, _)| *since);
+        let next = why.map(|why| (since, why));
+        if next.is_none() {
+            self.pending.remove(id);
+        }
+        if slice.unplaced.is_some() != next.is_some() {
+            self.untold.insert(id.clone());
+        }
+        slice.unplaced = next;
+    }
+
+    /// A job of the trace.
+    pub(crate) fn job(&self, job: JobId) -> Option<&'a Job> {
+        self.trace.jobs.get(number(job))
+    }
+
+    /// The group of a slice.
+    pub(crate) fn group(&self, id: &SliceId) -> Option<&'a Group> {
+        let mut groups = self.job(id.0)?.groups.iter();
+        groups.find(|g| g.name == id.1.as_str())
     }
 
     /// Whether there is something to report.
@@ -304,7 +390,7 @@ impl<'a> Shard<'a> {
         let are_fits_due = self
             .classes
             .as_ref()
-            .is_some_and(|c| c.answered != Some(self.capacity));
+            .is_some_and(|c| c.answered != Some(self.hosts.revision()));
         of_all || are_fits_due || self.claims.has_news() || !self.untold.is_empty()
     }
 
@@ -324,7 +410,7 @@ impl<'a> Shard<'a> {
         let slices = slices
             .chunks(SLICES_A_PART)
             .map(|c| ReportPart::Slices(c.to_vec()));
-        let capacity = || ReportPart::Capacity(Box::new(self.total(now)));
+        let capacity = || ReportPart::Capacity(Box::new(self.hosts.capacity(now)));
         if is_full {
             parts.push(ReportPart::FullStart);
             parts.extend(slices);
@@ -337,48 +423,25 @@ impl<'a> Shard<'a> {
         parts.into_iter().map(|part| self.numbered(part)).collect()
     }
 
-    /// How many instances of each class fit on its one host, where that was asked, or its capacity is another since.
+    /// How many instances of each class fit on its hosts, where that was asked, or they are others since.
     fn fits(&mut self) -> Option<ClassFits> {
-        let (capacity, spare) = (self.capacity, self.spare());
+        let revision = self.hosts.revision();
         let asked = self.classes.as_mut()?;
-        if asked.answered.replace(capacity) == Some(capacity) {
+        if asked.answered.replace(revision) == Some(revision) {
             return None;
         }
-        let named = &asked.named;
-        let fits = named.classes.iter().map(|(digest, class)| {
-            let count = |room| class.shape.count_in(room).min(MOST_A_CLUSTER);
-            let ever = count(capacity);
-            let now = count(spare).min(ever);
-            (*digest, ClassFit { now, ever })
-        });
+        let host = |view: &echelon_core_model::cluster::HostView| FitHost {
+            view: view.clone(),
+            ports: None,
+        };
+        asked
+            .counts
+            .set_hosts(self.hosts.views().iter().map(host).collect());
         Some(ClassFits {
-            // Its host is another one each time that this is reported.
             revision: self.sequence,
-            fits: fits.collect(),
-            left_out: named.left_out,
+            fits: asked.counts.fits(),
+            left_out: asked.left_out,
         })
-    }
-
-    /// What is used follows from the slices: the resource manager counts what it granted.
-    fn total(&self, now: Timestamp) -> Capacity {
-        let total = self.capacity;
-        Capacity {
-            total,
-            used: Resources::ZERO,
-            closed: Resources::ZERO,
-            largest_free: total,
-            largest_host: total,
-            without_gpus: Part {
-                total,
-                used: Resources::ZERO,
-                largest_host: total,
-            },
-            slack: Part::default(),
-            host_pools: BTreeMap::new(),
-            hosts: 1,
-            mesos_contact: Some(now),
-            loss: None,
-        }
     }
 }
 
@@ -389,13 +452,14 @@ fn returnable(waiting: &RangeSet) -> RangeSet {
 }
 
 impl Slice {
-    /// Ends everything; tells how many were active.
-    fn stop(&mut self) -> u64 {
+    /// Ends everything; what was active.
+    fn stop(&mut self) -> Vec<OnHost> {
         self.grant.1 = 0;
         self.unplaced = None;
         let ended = self.succeeded + self.stopped;
         self.stopped += self.held.count().saturating_sub(ended);
-        std::mem::take(&mut self.active)
+        self.active = 0;
+        std::mem::take(&mut self.on)
     }
 
     /// Gives numbers away that have not begun, as many as are marked, the highest first.
@@ -421,29 +485,115 @@ impl Slice {
         self.grant.1.saturating_sub(lost)
     }
 
-    /// How many are granted and neither active nor begun before.
-    fn startable(&self) -> u64 {
-        let more = self.allowed().saturating_sub(self.active);
-        if more == 0 {
-            return 0;
-        }
-        more.min(self.held.minus(&self.begun).count())
+    /// How many have never begun, or are to begin again.
+    pub(crate) fn unstarted(&self) -> u64 {
+        let idle: u64 = self.idle_volumes().map(|(_, n)| n).sum();
+        self.held.minus(&self.begun).count().saturating_add(idle)
     }
 
-    /// Begins so many, the lowest first.
-    fn begin(&mut self, n: u64) {
-        if n > 0 {
-            let next = self.held.minus(&self.begun).lowest(n);
-            self.begun = self.begun.union(&next);
-            self.active += n;
+    /// How many are granted and may begin.
+    pub(crate) fn startable(&self) -> u64 {
+        let more = self.allowed().saturating_sub(self.active);
+        if more == 0 { 0 } else { more.min(self.unstarted()) }
+    }
+
+    /// How many are active.
+    pub(crate) const fn active(&self) -> u64 {
+        self.active
+    }
+
+    /// How many instances it has been given.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.count()
+    }
+
+    /// How many are active on each host.
+    pub(crate) fn present(&self) -> BTreeMap<HostId, u64> {
+        let mut out: BTreeMap<HostId, u64> = BTreeMap::new();
+        for batch in &self.on {
+            *out.entry(batch.host.clone()).or_default() += batch.count;
         }
+        out
+    }
+
+    /// Volumes of instances that do not run, by host.
+    pub(crate) fn idle_volumes(&self) -> impl Iterator<Item = (&HostId, u64)> {
+        let active = if self.volumes.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.present()
+        };
+        self.volumes.iter().filter_map(move |(host, n)| {
+            let idle = n.saturating_sub(active.get(host).copied().unwrap_or_default());
+            (idle > 0).then_some((host, idle))
+        })
+    }
+
+    /// So many begin on a host, of which so many have a volume there: the others begin for the first time,
+    /// the lowest indexes first.
+    fn begin(&mut self, host: &HostId, (n, with_volume): (u64, u64), has_volume: bool, now: Timestamp) {
+        let fresh = n.saturating_sub(with_volume);
+        let next = self.held.minus(&self.begun).lowest(fresh);
+        self.begun = self.begun.union(&next);
+        self.active += n;
+        if has_volume && fresh > 0 {
+            *self.volumes.entry(host.clone()).or_default() += fresh;
+        }
+        match self.on.last_mut().filter(|b| b.host == *host && b.began == now) {
+            Some(batch) => batch.count += n,
+            None => self.on.push(OnHost {
+                host: host.clone(),
+                began: now,
+                count: n,
+            }),
+        }
+    }
+
+    /// Some of those that began at a moment on a host succeed; tells how many.
+    fn end(&mut self, batch: &OnHost) -> u64 {
+        let mut left = batch.count;
+        let mut of_batch = self.on.iter_mut();
+        while left > 0
+            && let Some(at) = of_batch.find(|b| (&b.host, b.began) == (&batch.host, batch.began))
+        {
+            let n = at.count.min(left);
+            at.count -= n;
+            left -= n;
+        }
+        self.on.retain(|b| b.count > 0);
+        let n = batch.count - left;
+        self.active = self.active.saturating_sub(n);
+        self.succeeded += n;
+        n
+    }
+
+    /// So many that are active on a host go, those that began last; tells how many. Without a volume their
+    /// indexes may go elsewhere.
+    fn preempt(&mut self, host: &HostId, most: u64, has_volume: bool) -> u64 {
+        let mut left = most;
+        for batch in self.on.iter_mut().rev().filter(|b| b.host == *host) {
+            let n = batch.count.min(left);
+            batch.count -= n;
+            left -= n;
+        }
+        self.on.retain(|b| b.count > 0);
+        let n = most - left;
+        if !has_volume {
+            self.begun = self.begun.minus(&self.begun.highest(n));
+        }
+        self.active = self.active.saturating_sub(n);
+        self.preempted += n;
+        n
     }
 
     fn report(&self, (job, group, generation): &SliceId) -> SliceReport {
         let held = self.held.count();
-        let unstarted = held.saturating_sub(self.active + self.succeeded + self.stopped);
+        let pending = held.saturating_sub(self.active + self.succeeded + self.stopped);
+        // What has a volume goes nowhere else.
+        let idle: u64 = self.idle_volumes().map(|(_, n)| n).sum();
+        let unstarted = pending.saturating_sub(idle);
         let mut counts = Counts::default();
-        counts.add(RunState::Pending, unstarted);
+        counts.add(RunState::Pending, pending);
         counts.add(RunState::Running, self.active);
         counts.add(RunState::Succeeded, self.succeeded);
         counts.add(RunState::Killed, self.stopped);
@@ -465,8 +615,8 @@ impl Slice {
             live: self.active,
             waiting: self
                 .unplaced
-                .map(|since| (ReasonCode::HostResources.into(), self.startable(), since))
-                .into_iter()
+                .iter()
+                .map(|(since, why)| (why.clone(), self.startable(), *since))
                 .collect(),
             outdated: 0,
             max_unavailable: self.part.0,

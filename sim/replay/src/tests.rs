@@ -1,3 +1,5 @@
+mod hosts;
+
 use super::*;
 use crate::replay::replay as replay_with;
 use echelon_core_model::pool::{Pool, PoolTree};
@@ -32,27 +34,13 @@ fn replay(trace: &Trace, tree: &PoolTree) -> Result<Outcome, NotReplayed> {
 
 /// So many instances of one core for so many seconds, submitted at a second.
 fn job(pool: &str, at: u64, instances: u32, seconds: u64) -> Job {
+    let runs = vec![Runs {
+        count: instances,
+        span: Span::seconds(seconds),
+    }];
     Job {
-        submitted: Timestamp(at * 1000),
-        stopped: None,
-        pool: pool.to_owned(),
-        owner: String::new(),
-        priority: 0,
-        revocable: false,
-        clusters: Vec::new(),
-        spread: false,
-        groups: vec![Group {
-            name: "main".to_owned(),
-            instances,
-            max_running: None,
-            shape: cpus(1),
-            runs: vec![Runs {
-                count: instances,
-                span: Span::seconds(seconds),
-            }],
-            first_started: None,
-            last_started: None,
-        }],
+        groups: vec![Group::new("main", instances, cpus(1), runs)],
+        ..Job::new(Timestamp(at * 1000), pool)
     }
 }
 
@@ -61,7 +49,7 @@ fn trace(clusters: &[(&str, u64)], mut jobs: Vec<Job>) -> Trace {
     let capacity = |(name, cores): &(&str, u64)| CapacityChange {
         at: Timestamp(0),
         cluster: (*name).to_owned(),
-        capacity: cpus(*cores),
+        capacity: ClusterCapacity::Sum(cpus(*cores)),
     };
     Trace {
         until: Timestamp(100_000),
@@ -126,7 +114,7 @@ fn more_room_is_used_from_when_it_is_there() {
     trace.capacities.push(CapacityChange {
         at: Timestamp(7_000),
         cluster: "east".to_owned(),
-        capacity: cpus(4),
+        capacity: ClusterCapacity::Sum(cpus(4)),
     });
     let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
     assert_eq!(told(&got, "/a")[0], (Some(0), Some(7)));
@@ -309,7 +297,7 @@ fn nothing_begins_where_capacity_went_and_it_goes_on_elsewhere() {
     trace.capacities.push(CapacityChange {
         at: Timestamp(15_000),
         cluster: "east".to_owned(),
-        capacity: Resources::ZERO,
+        capacity: ClusterCapacity::Sum(Resources::ZERO),
     });
     let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
     let pool = &got.pools["/a"];

@@ -2,7 +2,8 @@
 //! membership and Mesos, with crashes, pauses, lost messages and partitions chosen by a seed. After each step the
 //! invariants of ARCHITECTURE.md are checked. The same seed gives the same trace, byte for byte.
 //!
-//! Nothing here has a socket, a clock or a thread. Callers: `tests/tests/simulation.rs` and `tests/tests/walk.rs`.
+//! Nothing here has a socket, a clock or a thread. Callers: `tests/tests/simulation.rs`, `tests/tests/simulate.rs` and
+//! `tests/tests/walk.rs`.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,
@@ -34,6 +35,7 @@ mod operator;
 mod options;
 mod others;
 mod parts;
+mod played;
 mod pods;
 mod process;
 mod queue;
@@ -53,5 +55,6 @@ pub use faults::Fault;
 pub use invariants::Broken;
 pub use no_manager::Abandoned;
 pub use options::{FaultRates, Options};
+pub use played::{Federation, Played, PlayedHost, PlayedJob};
 pub use process::Who;
 pub use world::{Manners, Outcome, World};

@@ -94,7 +94,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("sim/mesos", &["core/", "proto"]),
     // what decides in production decides here
-    ("sim/replay", &["core/model", "core/resource-manager"]),
+    (
+        "sim/replay",
+        &["core/model", "core/resource-manager", "core/placement"],
+    ),
     ("sim/world", &["core/", "proto", "sim/mesos"]),
     // its suites use everything, as dev-dependencies; its library knows no product crate
     ("tests", &[]),

@@ -25,6 +25,7 @@ fn shown(flags: &[&str]) -> Result<String, Failure> {
     let flags = Flags::parse_from(all).flags;
     let recorded = trace::read("events.jsonl", BufReader::new(File::open(&flags.trace).unwrap()))?;
     let text = people(&recorded.trace, &columns(&recorded, &flags)?);
+    let text = format!("{text}\n{}", left_out(&recorded, &flags).text());
     Ok(text.replace(&example(""), "examples/"))
 }
 
@@ -50,7 +51,7 @@ fn a_tree_that_is_none_is_refused_with_its_reason() {
     std::fs::write(&file, "pools: {ml: {limit: {cpus: 1}, reservation: {cpus: 2}}}").unwrap();
     let told = shown(&["--tree", file.to_str().unwrap()]).unwrap_err().message;
     assert!(
-        told.ends_with("bad.yaml: pool `/ml` reserves cpus 2, above its limit of 1"),
+        told.contains("bad.yaml: pool `/ml` reserves cpus 2, above its limit of 1\n"),
         "{told}"
     );
 }

@@ -1,7 +1,7 @@
 //! Nested and contested pools: what each pool gets is decided by entitlement and preemption here.
 
 use super::{Draw, amount, batch, cluster, pool, runs, tree};
-use crate::trace::{CapacityChange, Job, Trace};
+use crate::trace::{CapacityChange, ClusterCapacity, Job, Trace};
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree};
 use echelon_core_model::{Resources, Timestamp};
 
@@ -76,8 +76,8 @@ fn capacities() -> Vec<CapacityChange> {
         .iter()
         .map(|(name, cores)| cluster(name, Timestamp(0), *cores))
         .collect();
-    if let Some(west) = all.last_mut() {
-        west.capacity.gpus = 16_000;
+    if let Some(ClusterCapacity::Sum(west)) = all.last_mut().map(|c| &mut c.capacity) {
+        west.gpus = 16_000;
     }
     all
 }
