@@ -83,10 +83,8 @@ pub fn simulate(context: &Context, flags: &Simulate) -> Result<(), Failure> {
 fn left_out(recorded: &trace::Recorded, flags: &Simulate) -> LeftOut {
     let mut out = recorded.left_out.clone();
     let hosts_known = |cluster: &String| {
-        let of_cluster = recorded.trace.capacities.iter().filter(|c| c.cluster == *cluster);
-        of_cluster
-            .map(|c| matches!(c.capacity, ClusterCapacity::Hosts(_)))
-            .all(|known| known)
+        let mut of_cluster = recorded.trace.capacities.iter().filter(|c| c.cluster == *cluster);
+        of_cluster.all(|c| matches!(c.capacity, ClusterCapacity::Hosts(_)))
     };
     let set: BTreeSet<&String> = flags.capacity.iter().map(|(cluster, _)| cluster).collect();
     out.note_set(set.into_iter().filter(|cluster| hosts_known(cluster)).count());

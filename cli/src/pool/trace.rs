@@ -472,7 +472,8 @@ impl Reader {
             pools: self.tree,
         };
         for (n, job) in &self.jobs {
-            if !tree.pools.is_empty() && !(tree.pools.contains_key(&job.pool) && tree.is_leaf(&job.pool)) {
+            let is_leaf = || tree.pools.contains_key(&job.pool) && tree.is_leaf(&job.pool);
+            if !tree.pools.is_empty() && !is_leaf() {
                 let pool = &job.pool;
                 let why =
                     format!("the job is in {pool}, and the trace has no pool {pool} without pools below it");

@@ -9,6 +9,7 @@ use echelon_core_model::{ClusterId, JobId};
 pub struct LinkId(pub u64);
 
 /// Something that happened.
+#[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Membership made this process the leader.

@@ -136,7 +136,7 @@ impl Shard<'_> {
             job: id.0,
             group: id.1.clone(),
             // Slices of one group at two generations are asked for apart.
-            version: u32::try_from(id.2.0).unwrap_or(u32::MAX),
+            version: id.2.0,
             kind,
             gang: job.gang,
             together: Together::default(),

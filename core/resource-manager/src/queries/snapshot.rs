@@ -136,7 +136,7 @@ impl PictureSnapshot {
     pub(crate) fn shares(&self, picture: &Picture) -> bool {
         let (mine, other) = (&self.0.facts, &picture.facts);
         let jobs = mine.jobs.values().zip(other.jobs.values());
-        let clusters = mine.clusters.iter().zip(&other.clusters);
+        let mut clusters = mine.clusters.iter().zip(&other.clusters);
         let same_reports =
             |((a, mine), (b, other)): ((&ClusterId, &ClusterView), (&ClusterId, &ClusterView))| {
                 let reports = mine.reports.iter().zip(&other.reports);
@@ -148,7 +148,7 @@ impl PictureSnapshot {
             && jobs.fold(true, |all, (a, b)| all && std::ptr::eq(a, b))
             && mine.ended.iter().eq(other.ended.iter())
             && mine.clusters.len() == other.clusters.len()
-            && clusters.fold(true, |all, pair| all && same_reports(pair))
+            && clusters.all(same_reports)
     }
 
     /// Takes the next part. Parts are taken in the order in which they were made.

@@ -191,7 +191,7 @@ impl Levers {
             };
             all.push((unused.get(*first), change));
         }
-        all.sort_by(|a, b| b.0.cmp(&a.0));
+        all.sort_by_key(|(unused, _)| std::cmp::Reverse(*unused));
         self.unreserved = all
             .into_iter()
             .take(MOST_CLUSTERS)

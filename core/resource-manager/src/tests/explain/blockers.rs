@@ -824,7 +824,7 @@ const ROWS: &[Row] = &[
 ];
 
 fn wanted(case: &Case, job: JobId) -> usize {
-    case.head(job).unwrap().instances as usize
+    usize::try_from(case.head(job).unwrap().instances).unwrap()
 }
 
 /// What is wrong with a row; empty when all is as it says.

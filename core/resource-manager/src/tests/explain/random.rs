@@ -93,7 +93,7 @@ proptest! {
                 let (mut case, jobs) = made(&pools, cores);
                 let job = jobs[at];
                 make(&mut case, job, &fix.changes);
-                let wanted = case.head(job).unwrap().instances as usize;
+                let wanted = usize::try_from(case.head(job).unwrap().instances).unwrap();
                 let active = case.total_active(job);
                 prop_assert_eq!(active, wanted, "{} {:?}", fix, case.waiting(job));
             }
