@@ -54,7 +54,7 @@ impl Slice {
         stays + self.added.saturating_sub(self.included)
     }
 
-    fn ended(&self) -> RangeSet {
+    pub fn ended(&self) -> RangeSet {
         self.succeeded.union(&self.failed).union(&self.stopped)
     }
 }
