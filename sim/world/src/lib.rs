@@ -35,6 +35,7 @@ mod options;
 mod others;
 mod parts;
 mod pods;
+mod pressure;
 mod process;
 mod queue;
 mod restarts;
