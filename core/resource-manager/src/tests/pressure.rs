@@ -270,7 +270,8 @@ impl PressureScene {
         for (name, cores) in CLUSTERS.iter().zip(&self.cores) {
             case = case.cluster(name, *cores);
         }
-        // Reading each bucket of heads each minute would take most of the time. A new leader reads all of them.
+        // Reading each bucket of heads each minute would take most of the time. A new leader reads all of
+        // them.
         case.heads_within = Span::minutes(1_000);
         case.rm.config.heads_within = case.heads_within;
         case.elect();
@@ -478,6 +479,9 @@ impl SceneRun {
         let case = &mut self.case;
         let (job, _) = self.jobs[i % self.jobs.len()];
         let Some(head) = case.head(job) else { return };
+        if case.state(job).is_some_and(|state| state.is_ended()) {
+            return;
+        }
         match act {
             // Deleted is final: the gateway takes no request after it.
             _ if head.goal.desired == Desired::Deleted => {}
