@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SEEDS_IN_CI: u64 = 1000;
 const CONTESTED_IN_CI: u64 = 150;
 const WITH_DAEMONS_IN_CI: u64 = 150;
-const UNDER_PRESSURE_IN_CI: u64 = 60;
+const UNDER_PRESSURE_IN_CI: u64 = 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| {

@@ -32,3 +32,11 @@ fn clusters_and_shares_that_change_leave_nested_trees_fair() {
     }
     assert!(preempted >= 6, "{preempted} runs were preempted in 12 worlds");
 }
+
+#[test]
+fn whatever_else_goes_wrong_nothing_is_stopped_in_vain_or_lost() {
+    for seed in 1..=10 {
+        let outcome = World::play(seed, Options::under_pressure());
+        assert_eq!(outcome.broken, [], "seed {seed}: {}", outcome.tail.join("\n"));
+    }
+}

@@ -207,7 +207,7 @@ fn judge(case: &Case, slices: &SliceSums, raised: &[&GrantChange]) {
 }
 
 proptest! {
-    #![proptest_config(cases(10_000))]
+    #![proptest_config(cases(300))]
     #[test]
     fn the_sum_of_grants_never_exceeds_entitlement(scene in scene(40)) {
         let mut book = GrantBook::default();

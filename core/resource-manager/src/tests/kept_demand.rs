@@ -127,7 +127,7 @@ impl SceneRun {
 fn demand_is_never_lost_over_a_preemption() {
     let config = ProptestConfig {
         source_file: Some(file!()),
-        ..cases(10_000)
+        ..cases(400)
     };
     let n_cases = config.cases;
     let (played, preempted) = (Cell::new(0u32), Cell::new(0u32));
