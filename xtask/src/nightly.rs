@@ -37,7 +37,7 @@ struct Part {
 const PARTS: [Part; 6] = [
     Part {
         name: "seeds",
-        what: "1,500 storms of the simulation, as many worlds of two other kinds, other seeds each night",
+        what: "1,500 storms of the simulation, as many worlds of three other kinds, other seeds each night",
         run: seeds,
     },
     Part {
