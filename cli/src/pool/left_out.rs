@@ -42,6 +42,8 @@ pub enum RecordCause {
     NoInstances,
     /// Jobs whose specification is gone.
     NoSpec,
+    /// Jobs of which it is not known when they were created.
+    NoCreateTime,
     /// Jobs that went while they were recorded.
     Gone,
     /// Jobs whose pool is gone.
@@ -231,6 +233,10 @@ impl Cause {
                 RecordCause::Daemons => ("daemons", "daemon jobs: not in the trace"),
                 RecordCause::Templates => ("templates", "templates of schedules: not in the trace"),
                 RecordCause::NoInstances => ("no_instances", "jobs without instances: not in the trace"),
+                RecordCause::NoCreateTime => (
+                    "no_create_time",
+                    "jobs of which it is not known when they were created: not in the trace",
+                ),
                 RecordCause::NoSpec => ("no_spec", "jobs whose specification is gone: not in the trace"),
                 RecordCause::Gone => (
                     "gone",

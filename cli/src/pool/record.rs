@@ -224,6 +224,7 @@ pub struct JobRecording {
     spec: JobSpec,
     runs: Vec<GroupRuns>,
     unrecorded: BTreeSet<Unrecorded>,
+    submit_ms: u64,
 }
 
 impl JobRecording {
@@ -246,12 +247,14 @@ impl JobRecording {
         if !has_pool(&spec.pool) {
             return Err(RecordCause::NoPool);
         }
+        let created = job.create_time.as_ref().ok_or(RecordCause::NoCreateTime)?;
         let mut unrecorded = unrecorded(&spec);
         unrecorded.extend((job.spec_version > 1).then_some(Unrecorded::Versions));
         Ok(Self {
             runs: vec![GroupRuns::default(); spec.groups.len()],
             unrecorded,
             spec,
+            submit_ms: read_timestamp(created).0,
         })
     }
 
@@ -275,7 +278,7 @@ impl JobRecording {
     pub fn line(self, job: &v1::Job) -> JobLine {
         let spec = self.spec;
         let ms = |at: Option<&prost_types::Timestamp>| at.map(|at| read_timestamp(at).0);
-        let submit_ms = ms(job.create_time.as_ref()).unwrap_or_default();
+        let submit_ms = self.submit_ms;
         let stopped = job.desired() != v1::Desired::Running && !job.wish_too_late;
         let stop_ms = ms(job.update_time.as_ref()).filter(|_| stopped);
         // A group without instances asks for nothing.
@@ -458,8 +461,17 @@ mod tests {
         change(&mut spec);
         let job = v1::Job {
             spec: Some(echelon_proto::convert::spec::spec(&spec)),
+            create_time: Some(timestamp(Timestamp(1_000))),
             ..v1::Job::default()
         };
+        let unknown = v1::Job {
+            create_time: None,
+            ..job.clone()
+        };
+        assert!(
+            JobRecording::new(&unknown, |_| true).is_err(),
+            "when it was created is not known"
+        );
         JobRecording::new(&job, |pool| pool == "/ml").err()
     }
 

@@ -50,7 +50,7 @@ pub enum HoldScope {
     /// From what comes after them in the order of admission. A hold without a date keeps it only from work of
     /// its own pool: other pools get what they are entitled to.
     Later,
-    /// From everything else: what is given out is nobody's entitlement.
+    /// From all other work: what is given out belongs to no pool.
     All,
 }
 

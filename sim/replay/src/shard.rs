@@ -62,6 +62,16 @@ pub(crate) struct OnHost {
     pub count: u64,
 }
 
+/// How many instances of a slice begin on a host.
+#[derive(Debug, Clone, Copy)]
+struct BeginCount {
+    count: u64,
+    /// Of these, how many have a volume there.
+    with_volume: u64,
+    /// How many get a volume.
+    fresh_volumes: u64,
+}
+
 /// Instances that have begun, or were stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -269,11 +279,19 @@ impl<'a> Shard<'a> {
     pub(crate) fn begin_on(&mut self, id: &SliceId, host: &HostId, n: u64, with_volume: u64, now: Timestamp) {
         let taken = self.taken(id, host);
         let held = self.group(id).map(Group::held).unwrap_or_default();
-        let has_volume = !held.is_zero();
+        let count = BeginCount {
+            count: n,
+            with_volume,
+            fresh_volumes: if held.is_zero() {
+                0
+            } else {
+                n.saturating_sub(with_volume)
+            },
+        };
         let Some(slice) = self.slices.get_mut(id) else {
             return;
         };
-        slice.begin(host, (n, with_volume), has_volume, now);
+        slice.begin(host, count, now);
         let own = taken.own.times(n).minus(held.times(with_volume));
         let lent = taken.lent.times(n);
         self.hosts.take(host, Taken { own, lent });
@@ -531,13 +549,14 @@ impl Slice {
 
     /// So many begin on a host, of which so many have a volume there: the others begin for the first time,
     /// the lowest indexes first.
-    fn begin(&mut self, host: &HostId, (n, with_volume): (u64, u64), has_volume: bool, now: Timestamp) {
-        let fresh = n.saturating_sub(with_volume);
+    fn begin(&mut self, host: &HostId, begins: BeginCount, now: Timestamp) {
+        let n = begins.count;
+        let fresh = n.saturating_sub(begins.with_volume);
         let next = self.held.minus(&self.begun).lowest(fresh);
         self.begun = self.begun.union(&next);
         self.active += n;
-        if has_volume && fresh > 0 {
-            *self.volumes.entry(host.clone()).or_default() += fresh;
+        if begins.fresh_volumes > 0 {
+            *self.volumes.entry(host.clone()).or_default() += begins.fresh_volumes;
         }
         match self.on.last_mut().filter(|b| b.host == *host && b.began == now) {
             Some(batch) => batch.count += n,

@@ -87,7 +87,7 @@ pub(crate) fn admissions(
             lent: again(&facts.by_shares, &first.lent, &usable.lent),
         };
         rooms.entitle(&second.ordinary, &second.lent);
-        // From here on nothing is anything's entitlement: holds keep capacity from all other work.
+        // What is given out from here on belongs to no pool: holds keep capacity from all other work.
         let holds = (holds, HoldScope::All);
         round(queue, holds, rooms, (&ask, route), &mut admitted);
         if with_rest {

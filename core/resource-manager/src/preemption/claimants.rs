@@ -14,8 +14,8 @@ use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestam
 use echelon_core_pools::Request;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a preemption request is for: the slices, and what they ask for. `None` once a slice is gone, or the pool
-/// is not in the tree any more.
+/// What a preemption request is for: the slices, and what they ask for.
+/// `None` once a slice is gone, or the pool is not in the tree any more.
 fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;

@@ -64,7 +64,8 @@ pub(crate) enum VictimSource {
 
 impl VictimSource {
     /// Whether a candidate's rank allows it.
-    const fn takes(self, (_, priority): (bool, u32)) -> bool {
+    const fn takes(self, rank: (bool, u32)) -> bool {
+        let (_, priority) = rank;
         match self {
             Self::Surplus | Self::SurplusBelow(_) => true,
             Self::OwnPool(below) => priority < below,
