@@ -35,7 +35,7 @@
 //! | `assignment` | arithmetic on the ranges of one job |
 //! | `lifecycle` | what specs and heads ask for as time passes: rules, schedules, rollouts, ends |
 //! | `progress` | the row of a job, and why its instances wait |
-//! | `queries` | answers that change nothing: a plan, the figures of pools; and the snapshot that they look at in another thread |
+//! | `queries` | answers that change nothing, and the snapshot that another thread answers from |
 //! | `checks` | rules that hold after every step |
 //! | `storage` | reads, and what storage refuses |
 //! | `leadership` | taking over, recovering, stepping down |

@@ -24,10 +24,12 @@ struct ClassState {
 }
 
 /// Notes for each equivalence class of requests since when no cluster has capacity for it, and since when it
-/// is starved. A class is starved if it finds no capacity in a cluster or a pool, although its first unit
-/// would fit inside what its own pool may use, as preemption enforces it, before all work of that pool that comes after it. Pools above
-/// may have used up their entitlement or limit: then other pools below them have more than their own.
-/// Revocable work is never starved. Checks the pools that are due since the last call.
+/// is starved. Checks the pools that are due since the last call.
+///
+/// A class is starved if it finds no capacity in a cluster or a pool, although its first unit would fit inside
+/// what its own pool may use, before all work of that pool that comes after it. What a pool may use is what
+/// preemption enforces. Pools above may have used up their entitlement or limit: then other pools below them
+/// have more than their own. Revocable work is never starved.
 pub(crate) fn note(
     ledger: &mut Ledger,
     rooms: &Rooms,
