@@ -21,7 +21,7 @@ use crate::orders::OrdersReport;
 use crate::picture::Picture;
 use crate::preemption::PreemptionReport;
 use crate::preemption::claimants::{EndedRequest, expire, withheld};
-use crate::preemption::claims::{RequestRules, request};
+use crate::preemption::opening::{RequestRules, open_requests};
 use crate::returns::{ReturnRules, ReturnsReport, give_back};
 use crate::turns::CycleChanges;
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
@@ -235,7 +235,7 @@ impl ResourceManager {
                 now,
             };
             let name = || self.numbers.claim(self.epoch);
-            request(facts, &demand.ledger, last, preemption, rules, name, &mut report);
+            open_requests(facts, &demand.ledger, last, preemption, rules, name, &mut report);
         }
         preemption.look_for_claimants(facts);
         report.tell = std::mem::take(&mut preemption.untold);

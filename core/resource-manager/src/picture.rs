@@ -5,7 +5,7 @@ use crate::admission::router::Router;
 use crate::demand::DemandState;
 use crate::division::Division;
 use crate::facts::FederationFacts;
-use crate::preemption::claims::Claims;
+use crate::preemption::requests::PreemptionRequests;
 
 /// Everything that is known and decided.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub struct Picture {
     /// What the last admission left.
     pub admission: LastAdmission,
     /// Preemption requests, and the capacity that is being made for them.
-    pub preemption: Claims,
+    pub preemption: PreemptionRequests,
     /// Counts the changes that a checker would have to check again.
     pub revision: u64,
 }

@@ -311,7 +311,7 @@ impl Returns<'_> {
         let count = count
             .min(report.unstarted)
             .min(grant.granted().saturating_sub(stays));
-        let hopeful = &self.picture.preemption.homeless.hopeful;
+        let hopeful = &self.picture.preemption.unplaced.hopeful;
         let hopeful = hopeful.iter().any(|(of, group)| *of == id && *group == key.group);
         (count > 0).then(|| Stuck {
             granted: grant.granted(),

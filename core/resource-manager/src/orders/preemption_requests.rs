@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::manager::ResourceManager;
-use crate::preemption::claims::ClaimView;
+use crate::preemption::requests::OpenRequest;
 use echelon_core_model::claim::Claim;
 use echelon_core_model::directive::Order;
 use echelon_core_model::{ClusterId, Span};
@@ -26,7 +26,7 @@ impl ResourceManager {
 }
 
 /// A request as it is sent. A shard looks at candidates once: what was answered only stands.
-fn repeated(view: &ClaimView) -> Claim {
+fn repeated(view: &OpenRequest) -> Claim {
     if view.report.is_none() {
         return view.claim.clone();
     }

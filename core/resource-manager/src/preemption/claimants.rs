@@ -8,7 +8,7 @@ use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use crate::preemption::claims::{ClaimView, Claims};
+use crate::preemption::requests::{OpenRequest, PreemptionRequests};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::Request;
@@ -124,7 +124,7 @@ struct KeptCapacity<'a> {
 }
 
 /// The capacity that shards or pools hold for preemption requests.
-pub(crate) fn withheld(facts: &FederationFacts, claims: &Claims) -> RequestedCapacity {
+pub(crate) fn withheld(facts: &FederationFacts, claims: &PreemptionRequests) -> RequestedCapacity {
     let mut kept: Vec<KeptCapacity<'_>> = Vec::new();
     // Requests of one group at several clusters are about the same capacity of a pool.
     // Those at one cluster are about parts of its capacity.
@@ -214,13 +214,13 @@ pub struct EndedRequest {
 /// Ends requests that are met, not wanted any more, refused or too old.
 pub(crate) fn expire(
     facts: &FederationFacts,
-    claims: &mut Claims,
+    claims: &mut PreemptionRequests,
     now: Timestamp,
     rules: Preemption,
 ) -> Vec<EndedRequest> {
     let mut out = Vec::new();
     // Whether it has come to nothing, if it ends.
-    let ends = |view: &ClaimView| {
+    let ends = |view: &OpenRequest| {
         let said = view.report.as_ref();
         let met = view.is_met();
         let claimant = claimant(facts, view.claim.job, &view.waits, &view.claim.parts);

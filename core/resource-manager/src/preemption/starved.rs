@@ -4,11 +4,12 @@
 
 use crate::config::Preemption;
 use crate::preemption::PreemptionInputs;
-use crate::preemption::preempt::LOOKS;
 use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_core_pools::{Line, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Most groups that are looked at at once.
+pub(crate) const LOOKS: usize = 64;
 /// Most groups for which starvation time is tracked; for all behind them their queue's time counts.
 const NOTED: usize = 4 * LOOKS;
 /// How long a job is remembered that is not starved at the moment.
@@ -17,7 +18,7 @@ const REMEMBERED: Span = Span::seconds(10);
 
 /// Since when jobs are starved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Starved(BTreeMap<JobId, Since>);
+pub struct StarvationTimes(BTreeMap<JobId, Since>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Since {
@@ -26,7 +27,7 @@ struct Since {
     seen: Option<Timestamp>,
 }
 
-impl Starved {
+impl StarvationTimes {
     pub(crate) fn len(&self) -> usize {
         let Self(since) = self;
         since.len()
@@ -38,6 +39,11 @@ impl Starved {
         self.0.get(&job).map(|since| since.at)
     }
 
+    /// Since when work of a job is starved that has been seen to be so since `seen`: its class, or its grant.
+    pub(crate) fn since_either(&self, job: JobId, seen: Timestamp) -> Timestamp {
+        self.since(job).map_or(seen, |at| at.min(seen))
+    }
+
     /// What an earlier leader has stored.
     pub(crate) fn recall(&mut self, job: JobId, at: Timestamp) {
         self.0.entry(job).or_insert(Since { at, seen: None });
@@ -47,14 +53,14 @@ impl Starved {
 /// Since when jobs are starved, and of which that has changed.
 pub(crate) fn note(
     known: PreemptionInputs<'_>,
-    mut starved: Starved,
+    mut starved: StarvationTimes,
     now: Timestamp,
-) -> (Starved, BTreeSet<JobId>) {
+) -> (StarvationTimes, BTreeSet<JobId>) {
     let mut changed = BTreeSet::new();
     let waiting = first(known, NOTED, |line, _| line.starved.is_some());
     // Work that is granted and finds no host is starved as well.
-    let homeless = known.requests.homeless.hopeful.iter().map(|(job, _)| *job);
-    for job in waiting.into_iter().map(|turn| turn.job).chain(homeless) {
+    let unplaced = known.requests.unplaced.hopeful.iter().map(|(job, _)| *job);
+    for job in waiting.into_iter().map(|turn| turn.job).chain(unplaced) {
         let new = || {
             changed.insert(job);
             Since { at: now, seen: None }
@@ -74,14 +80,15 @@ pub(crate) fn note(
 
 /// Those that are starved for long enough and for which nothing is under way, in order of admission.
 pub(crate) fn starved<'a>(known: PreemptionInputs<'a>, rules: &Preemption, now: Timestamp) -> Vec<&'a Turn> {
-    let long = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) >= rules.after);
-    let claims = known.requests;
-    let refused = claims.refused.iter().filter(|(_, (until, _))| *until > now);
-    let mut busy = claims.busy(known.facts);
+    let requests = known.requests;
+    let refused = requests.refused.iter().filter(|(_, (until, _))| *until > now);
+    let mut busy = requests.busy(known.facts);
     busy.extend(refused.map(|((job, group), _)| (*job, group)));
     first(known, LOOKS, |line, turn| {
-        let is_long = long(line.starved) || line.starved.is_some() && long(claims.starved.since(turn.job));
-        is_long && !busy.contains(&(turn.job, &turn.group))
+        let since = line
+            .starved
+            .map(|seen| requests.starved.since_either(turn.job, seen));
+        since.is_some_and(|since| now.since(since) >= rules.after) && !busy.contains(&(turn.job, &turn.group))
     })
 }
 

@@ -8,41 +8,46 @@ use crate::demand::slices::{Line, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::preemption::PreemptionInputs;
-use crate::preemption::losers::{Lacking, Offered, VictimSource};
-use crate::preemption::preempt::{Claimed, Draft, LOOKS, Made, Offer};
-use echelon_core_model::claim::ClaimId;
+use crate::preemption::starved::LOOKS;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{GroupName, JobId, ReasonCode, Timestamp};
 use echelon_core_pools::{Member, Request, SliceRequest, Turn, Unit};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Shown where there is no preemption candidate, or not enough of them for a whole host's capacity.
-const NOBODY: &str = "pools that exceed their entitlement leave no host with enough capacity";
-
 /// A group, or gang, that is granted and finds no host.
 #[derive(Debug, Clone)]
 pub(crate) struct Unplaced {
     /// What of it is granted, as if it asked for that.
     pub(crate) request: Request,
+    /// How important its job is.
+    pub(crate) precedence: u32,
     /// Since when no host has capacity.
     pub(crate) since: Timestamp,
 }
 
 /// What is known of groups that are granted and find no host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Homeless {
+pub struct UnplacedWork {
     /// For these, capacity is made or may be: their grants stay.
     pub hopeful: BTreeSet<(JobId, GroupName)>,
     /// Why nothing is stopped for the others.
-    pub words: BTreeMap<(JobId, GroupName), Box<str>>,
+    pub why_not: BTreeMap<(JobId, GroupName), Box<str>>,
 }
 
-impl Homeless {
+impl UnplacedWork {
+    /// Nothing is stopped for a group now. All groups of a gang wait as one.
+    pub(crate) fn give_up(&mut self, request: &Request, why_not: &str) {
+        let members = request.gang.iter().map(|m| &m.group);
+        let groups = members.chain([&request.group]);
+        let keys = groups.map(|group| ((request.job, group.clone()), why_not.into()));
+        self.why_not.extend(keys);
+    }
+
     /// Jobs with another text than before.
-    pub(crate) fn told_anew(&self, before: &Self) -> BTreeSet<JobId> {
-        let all = self.words.keys().chain(before.words.keys());
-        let other = all.filter(|key| self.words.get(*key) != before.words.get(*key));
+    pub(crate) fn changed_since(&self, before: &Self) -> BTreeSet<JobId> {
+        let all = self.why_not.keys().chain(before.why_not.keys());
+        let other = all.filter(|key| self.why_not.get(*key) != before.why_not.get(*key));
         other.map(|(job, _)| *job).collect()
     }
 }
@@ -106,7 +111,11 @@ fn of_job(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> 
             let (n, since) = (n, since?);
             let unit = unit_of(facts, spec.group(&line.key.group)?);
             let request = request(line, unit, n, Vec::new());
-            Some(Unplaced { request, since })
+            Some(Unplaced {
+                request,
+                precedence: spec.precedence(),
+                since,
+            })
         });
         return singles.collect();
     }
@@ -134,7 +143,11 @@ fn of_job(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> 
         .filter(|m| m.more > 0)
         .collect();
     let request = request(first, gangs::unit(&facts.host_pools, spec, &members), 1, members);
-    vec![Unplaced { request, since }]
+    vec![Unplaced {
+        request,
+        precedence: spec.precedence(),
+        since,
+    }]
 }
 
 /// How many instances of a slice are granted and not active, and since when no host has capacity for some of
@@ -152,159 +165,4 @@ fn waits(facts: &FederationFacts, id: JobId, job: &JobView, line: &Line) -> Opti
     let is_gang = job.spec.as_ref().is_some_and(|s| s.gang.is_some());
     let n = if is_gang { granted } else { n };
     Some((n, homeless.filter(|_| n > 0).map(|(.., since)| *since)))
-}
-
-impl Offer<'_> {
-    /// Makes preemption requests for groups that are granted and find no host, in so far as the grant is
-    /// within their pool's entitlement. Returns them, the groups without candidates,
-    /// and what is known of all.
-    pub(crate) fn claim_for_unplaced(
-        &mut self,
-        (waiting, now): (Vec<Unplaced>, Timestamp),
-        name: &mut impl FnMut() -> ClaimId,
-    ) -> (Vec<Made>, Vec<(JobId, GroupName)>, Homeless) {
-        let (mut made, mut in_vain, mut homeless) = (Vec::new(), Vec::new(), Homeless::default());
-        let claimed = self.known.requests.groups();
-        for Unplaced { request, since } in waiting {
-            let key = (request.job, request.group.clone());
-            let own = self.own_of_granted(&request);
-            // Where nothing could be stopped for a single instance, a host's capacity is kept for it as it ends.
-            let is_over = self.known.requests.is_refused(&key, now);
-            let is_kept = request.gang.is_empty() && !self.known.requests.is_kept_in_vain(&key, now);
-            let why_not = if own == 0 {
-                Some(self.beyond_in_words(&request).into())
-            } else {
-                (is_over && !is_kept).then(|| NOBODY.into())
-            };
-            if let Some(words) = why_not {
-                // All groups of a gang wait as one.
-                let members = request.gang.iter().map(|m| (key.0, m.group.clone()));
-                let words = |key| (key, Box::<str>::clone(&words));
-                homeless.words.extend(members.chain([key.clone()]).map(words));
-                continue;
-            }
-            homeless.hopeful.insert(key.clone());
-            let since = self
-                .known
-                .requests
-                .starved
-                .since(request.job)
-                .map_or(since, |at| at.min(since));
-            if now.since(since) < self.rules.after || claimed.contains(&(key.0, &key.1)) {
-                continue;
-            }
-            let claimed = if is_over {
-                Claimed::NobodyLoses
-            } else {
-                self.claim_on_hosts(&request, own, name)
-            };
-            // While requests are not answered, it is not known what is left to be stopped.
-            let is_known = self.are_answered() || now.since(since).0 >= self.rules.after.0.saturating_mul(2);
-            let claimed = match claimed {
-                Claimed::NobodyLoses if is_kept && is_known => self.keep_host(&request, name),
-                claimed => claimed,
-            };
-            match claimed {
-                Claimed::Made(claims) => made.extend(claims),
-                Claimed::NobodyLoses => in_vain.push(key),
-                Claimed::NotNow => {}
-            }
-        }
-        (made, in_vain, homeless)
-    }
-
-    /// How many of those that are granted fit inside what their pool is entitled to.
-    fn own_of_granted(&self, request: &Request) -> u64 {
-        let unit = request.unit.shape;
-        let own = self.enforced.amount(request.pool);
-        let others = self.rooms.taken(request.pool).0.minus(unit.times(request.room));
-        unit.count_in(own.minus(others)).min(request.room)
-    }
-
-    /// What a pool has beyond what it is entitled to.
-    fn beyond_in_words(&self, request: &Request) -> String {
-        let has = self.rooms.taken(request.pool).0;
-        let own = self.enforced.amount(request.pool);
-        let path = self.path(request.pool);
-        match has.first_lack(own) {
-            Some(kind) => {
-                let (has, own) = (kind.show(has.get(kind)), kind.show(own.get(kind)));
-                format!("no instance is preempted for it: {path} has {has} {kind} and is entitled to {own}")
-            }
-            None => format!("no instance is preempted for it: {path} has all that it is entitled to"),
-        }
-    }
-
-    /// What may be stopped for granted units, in this order.
-    fn sources(&self, request: &Request) -> Vec<VictimSource> {
-        let facts = self.known.facts;
-        let within = facts.hierarchy.preempts_within(request.pool) && !self.within.contains(&request.pool);
-        let spec = facts.jobs.get(&request.job).and_then(|job| job.spec.as_ref());
-        let own = spec
-            .filter(|_| within)
-            .map(|spec| VictimSource::OwnPool(spec.precedence()));
-        std::iter::once(VictimSource::Surplus).chain(own).collect()
-    }
-
-    /// Asks a shard to keep one host's capacity for a granted instance, as what is there ends. Nothing is
-    /// stopped.
-    fn keep_host(&mut self, request: &Request, name: &mut impl FnMut() -> ClaimId) -> Claimed {
-        let slice = request.slices.first().filter(|s| self.takes(&s.cluster));
-        let Some(slice) = slice.filter(|s| self.may_request_at(&s.cluster)) else {
-            return Claimed::NotNow;
-        };
-        let draft = Draft {
-            cluster: slice.cluster.clone(),
-            count: 1,
-            most: 0,
-            victims: Vec::new(),
-            quota: None,
-            keeps_host: true,
-        };
-        Claimed::Made(vec![self.make(request, slice, draft, name)])
-    }
-
-    /// Makes a preemption request for units that are granted. In sum nothing is lacking:
-    /// hosts for all of it are.
-    fn claim_on_hosts(&mut self, request: &Request, own: u64, name: &mut impl FnMut() -> ClaimId) -> Claimed {
-        let Some(slice) = request.slices.first() else {
-            return Claimed::NotNow;
-        };
-        if !self.may_claim_at(&slice.cluster) || !self.takes(&slice.cluster) {
-            return Claimed::NotNow;
-        }
-        let count = own.min(self.budget);
-        let before = self.losers.staying();
-        let mut offered = Offered::default();
-        for from in self.sources(request) {
-            let lacking = Lacking {
-                cluster: &slice.cluster,
-                room: request.unit.shape.times(count),
-                choice: self.choice(request, count),
-                from,
-            };
-            if offered.victims.is_empty() {
-                offered = self.losers.offer(request, lacking);
-            }
-        }
-        if offered.victims.is_empty() {
-            self.losers.restore(before);
-            return Claimed::NobodyLoses;
-        }
-        let least = offered.needed.div_ceil(count.max(1)).max(offered.fewest);
-        let most = self.most(request, Some(least), &offered);
-        if least > most {
-            self.losers.restore(before);
-            return self.save_up();
-        }
-        let draft = Draft {
-            cluster: slice.cluster.clone(),
-            count,
-            most,
-            victims: offered.victims,
-            quota: None,
-            keeps_host: false,
-        };
-        Claimed::Made(vec![self.make(request, slice, draft, name)])
-    }
 }

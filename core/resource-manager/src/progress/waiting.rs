@@ -157,7 +157,7 @@ fn of_slice(
     let report = picture.facts.report(id, key);
     let mut retries = report.map_or(0, |r| r.active.saturating_sub(r.live));
     for (reason, told, since) in report.into_iter().flat_map(shard_reasons) {
-        let reason = homeless(picture, id, key, reason);
+        let reason = with_why_not(picture, id, key, reason);
         let n = (*told).min(at_shard);
         at_shard -= n;
         // The others that find no host have run before, and still have their grant.
@@ -189,8 +189,8 @@ fn of_slice(
 }
 
 /// Why a shard finds no host, with why nothing is stopped for it where that is so.
-fn homeless(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Reason {
-    let words = &picture.preemption.homeless.words;
+fn with_why_not(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -> Reason {
+    let words = &picture.preemption.unplaced.why_not;
     let words = words.get(&(id, key.group.clone()));
     let words = words.filter(|_| reason.code == ReasonCode::HostResources);
     match (words, &reason.detail) {

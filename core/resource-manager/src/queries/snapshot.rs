@@ -14,7 +14,7 @@ use crate::facts::jobs::Jobs;
 use crate::facts::known::Specs;
 use crate::manager::ResourceManager;
 use crate::picture::Picture;
-use crate::preemption::claims::Claims;
+use crate::preemption::requests::PreemptionRequests;
 use echelon_core_model::{ClusterId, JobId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ struct SnapshotRest {
     facts: FederationFacts,
     closed: ClosedClusters,
     admission: LastAdmission,
-    preemption: Claims,
+    preemption: PreemptionRequests,
     revision: u64,
 }
 

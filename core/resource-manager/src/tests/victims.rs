@@ -2,7 +2,7 @@
 //! entitlement, and each instance for one request.
 
 use crate::event::Event;
-use crate::preemption::claims::ClaimView;
+use crate::preemption::requests::OpenRequest;
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::{Amount, ClusterId, Epoch, Generation, JobId, Resources, Span};
@@ -164,7 +164,7 @@ fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
     let job = case.job(1, batch(10).pool("/x"));
     case.run_for(Span::minutes(1));
     let mut requests = case.rm.picture().preemption.clone();
-    let view = |number: u64, awaits: Vec<ClaimPart>| ClaimView {
+    let view = |number: u64, awaits: Vec<ClaimPart>| OpenRequest {
         cluster: ClusterId::new("a"),
         waits: ClusterId::new("a"),
         claim: Claim {

@@ -1,7 +1,7 @@
 //! Preemption candidates. A slice may lose only what its pool, and every pool above it that is not above
 //! the requesting group, has beyond what preemption enforces for it. An instance that would fit whole inside
 //! that is never taken. Within the pool of the requesting group a slice may lose all it has, if its priority
-//! is lower. A gang is preempted whole, as one instance as large as all of it, and only where single instances
+//! that is never taken. Within the pool of the requesting group a slice may lose all that it has, if its
 //! do not suffice.
 
 use crate::admission::second_round::EnforcedAmounts;
@@ -21,18 +21,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most slices that one preemption request names.
 const VICTIMS: usize = 4_096;
-/// Most jobs that are looked at for all requests that are made at once.
-/// Candidates are looked for once a second.
-const LOSERS: usize = 100_000;
+/// Most jobs that are looked at for all requests that are made at once, once a second.
+const LOOKS: usize = 100_000;
 
 /// The preemption candidates, while requests are made.
-pub(crate) struct Losers<'a> {
+pub(crate) struct VictimCandidates<'a> {
     known: PreemptionInputs<'a>,
     enforced: EnforcedAmounts<'a>,
     /// What each pool has, granted or active.
     has: Vec<Resources>,
     /// What each pool will have when all is gone that was offered.
     staying: Vec<Resources>,
+    /// What `staying` was before what is offered since the last request, the last change at the end.
+    changes: Vec<(PoolIdx, Resources)>,
     /// How many more jobs may be looked at.
     looks: usize,
     /// What of a cluster will be free when all that is being preempted there is gone.
@@ -90,7 +91,18 @@ pub(crate) struct Offered {
     pub(crate) enough: Option<u64>,
 }
 
-impl<'a> Losers<'a> {
+impl Offered {
+    /// Adds what is offered at one more cluster for what is still lacking.
+    pub(crate) fn add(&mut self, next: &Self) {
+        self.most = self.most.saturating_add(next.most);
+        self.needed = self.needed.saturating_add(next.needed);
+        self.fewest = self.fewest.saturating_add(next.fewest);
+        self.reached = self.reached.plus(next.reached);
+        self.enough = next.enough.map(|_| self.needed);
+    }
+}
+
+impl<'a> VictimCandidates<'a> {
     pub(crate) fn new(known: PreemptionInputs<'a>, enforced: EnforcedAmounts<'a>) -> Self {
         let has = sums(known, |sums| sums.allocated);
         Self {
@@ -98,7 +110,8 @@ impl<'a> Losers<'a> {
             enforced,
             has,
             staying: staying(known),
-            looks: LOSERS,
+            changes: Vec::new(),
+            looks: LOOKS,
             leaving: BTreeMap::new(),
         }
     }
@@ -108,13 +121,18 @@ impl<'a> Losers<'a> {
         self.looks > 0
     }
 
-    /// What pools will have, to be restored when an offer is not made.
-    pub(crate) fn staying(&self) -> Vec<Resources> {
-        self.staying.clone()
+    /// What was offered is part of a request.
+    pub(crate) fn commit(&mut self) {
+        self.changes.clear();
     }
 
-    pub(crate) fn restore(&mut self, staying: Vec<Resources>) {
-        self.staying = staying;
+    /// What was offered since the last request is offered no more.
+    pub(crate) fn roll_back(&mut self) {
+        while let Some((pool, had)) = self.changes.pop() {
+            if let Some(staying) = self.staying.get_mut(pool) {
+                *staying = had;
+            }
+        }
     }
 
     /// What of a pool's capacity is about to be free.
@@ -124,7 +142,7 @@ impl<'a> Losers<'a> {
     }
 
     /// The rank of the first preemption candidate at a cluster, of those in some pools.
-    pub(crate) fn first(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
+    pub(crate) fn first_at(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
         let mut losers = self.known.ledger.losers(cluster, |pool| pools.contains(&pool));
         losers.next().map(|(_, rank, _)| rank)
     }
@@ -132,14 +150,14 @@ impl<'a> Losers<'a> {
     /// The pools that may lose something.
     fn pools_of(&self, request: &Request, from: VictimSource) -> BTreeSet<PoolIdx> {
         match from {
-            VictimSource::Surplus => self.with_more(request, None),
-            VictimSource::SurplusBelow(pool) => self.with_more(request, Some(pool)),
+            VictimSource::Surplus => self.with_surplus(request, None),
+            VictimSource::SurplusBelow(pool) => self.with_surplus(request, Some(pool)),
             VictimSource::OwnPool(_) => BTreeSet::from([request.pool]),
         }
     }
 
     /// The pools that have more than their own.
-    pub(crate) fn with_more(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
+    pub(crate) fn with_surplus(&self, request: &Request, below: Option<PoolIdx>) -> BTreeSet<PoolIdx> {
         let hierarchy = &self.known.facts.hierarchy;
         let others = hierarchy.indexes().filter(|i| *i != request.pool);
         let is_below = |i: &PoolIdx| below.is_none_or(|below| hierarchy.above(*i).any(|a| a == below));
@@ -238,6 +256,7 @@ impl<'a> Losers<'a> {
         let between: Vec<PoolIdx> = tally.between(self.known.facts, pool).collect();
         for i in between {
             if let Some(has) = self.staying.get_mut(i) {
+                self.changes.push((i, *has));
                 *has = has.minus(gone);
             }
         }

@@ -3,31 +3,22 @@
 //! it before any other, and no other is admitted into it. A new leader knows it from full reports,
 //! so nothing of it is stored.
 
-use crate::admission::LastAdmission;
-use crate::admission::binding::bind;
-use crate::config::Preemption;
-use crate::demand::ledger::Ledger;
-use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
 use crate::preemption::budget::PreemptionBudget;
 use crate::preemption::holders::Holders;
-use crate::preemption::preempt::{Made, UNBOUND, remedy};
-use crate::preemption::starved::{Starved, note};
-use crate::preemption::unplaced::Homeless;
-use crate::preemption::{PreemptionInputs, PreemptionReport};
+use crate::preemption::planner::PlannedRequest;
+use crate::preemption::starved::StarvationTimes;
+use crate::preemption::unplaced::UnplacedWork;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport};
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Span, Timestamp};
-use echelon_core_pools::Admission;
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, Timestamp};
+use echelon_core_pools::{Admission, Request};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Within this time a shard that is reached answers a preemption request.
-const ANSWERED: Span = Span::seconds(2);
 
 /// A preemption request under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimView {
+pub struct OpenRequest {
     /// The cluster where instances are to be stopped.
     pub cluster: ClusterId,
     /// The cluster where the requesting group waits. It is another one only when a pool lacks the capacity.
@@ -47,9 +38,9 @@ pub struct ClaimView {
 
 /// All preemption requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Claims {
+pub struct PreemptionRequests {
     /// By id.
-    pub all: BTreeMap<ClaimId, ClaimView>,
+    pub all: BTreeMap<ClaimId, OpenRequest>,
     /// Groups for which none could be made: until when no other is made, and how often in a row.
     pub refused: BTreeMap<(JobId, GroupName), (Timestamp, u32)>,
     /// Groups for which no host's capacity could be kept, and until when that is not tried again.
@@ -57,18 +48,18 @@ pub struct Claims {
     /// The pools that use the clusters where a group waits in vain, as of the last time that was looked at.
     pub(crate) holders: BTreeMap<(JobId, GroupName), Holders>,
     /// Since when jobs are starved.
-    pub starved: Starved,
+    pub starved: StarvationTimes,
     /// Clusters with a shard that is to get all its requests.
     pub untold: BTreeSet<ClusterId>,
     /// Work that is granted and finds no host, as of the last time that was looked at.
-    pub(crate) homeless: Homeless,
+    pub(crate) unplaced: UnplacedWork,
     /// Instances taken in the last minute: when, and how many.
     pub taken: Vec<(Timestamp, u64)>,
     /// How many more may be taken.
     pub(crate) budget: PreemptionBudget,
 }
 
-impl Claims {
+impl PreemptionRequests {
     /// The number of entries that grow with jobs.
     pub(crate) fn footprint(&self) -> usize {
         let Self {
@@ -78,7 +69,7 @@ impl Claims {
             holders,
             starved,
             untold: _,
-            homeless: _,
+            unplaced: _,
             taken,
             budget: _,
         } = self;
@@ -86,7 +77,7 @@ impl Claims {
     }
 
     /// The requests at a cluster.
-    pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a ClaimView> {
+    pub fn at<'a>(&'a self, cluster: &'a ClusterId) -> impl Iterator<Item = &'a OpenRequest> {
         self.all.values().filter(move |c| c.cluster == *cluster)
     }
 
@@ -99,7 +90,8 @@ impl Claims {
             let spec = facts.jobs.get(job).and_then(|job| job.spec.as_ref());
             spec.is_none_or(|spec| spec.gang.is_some())
         };
-        let is_busy = |c: &&ClaimView| c.report.is_none() || c.claim.quota.is_some() || is_gang(&c.claim.job);
+        let is_busy =
+            |c: &&OpenRequest| c.report.is_none() || c.claim.quota.is_some() || is_gang(&c.claim.job);
         let claims = self.all.values().filter(is_busy).map(|c| &c.claim);
         let groups = claims.flat_map(|c| c.parts.iter().map(|p| (c.job, &p.group)));
         groups.collect()
@@ -135,7 +127,7 @@ impl Claims {
     /// Notes admitted instances: requests for capacity in a pool are about so many less.
     pub(crate) fn admitted(&mut self, admitted: &[Admission]) {
         let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
-        for ClaimView { claim, waits, .. } in views {
+        for OpenRequest { claim, waits, .. } in views {
             let of_job = admitted.iter().filter(|a| a.job == claim.job);
             for (admission, (cluster, generation, n)) in
                 of_job.flat_map(|a| a.more.iter().map(move |m| (a, m)))
@@ -157,8 +149,8 @@ impl Claims {
     }
 
     /// Adds a request that is to be sent.
-    pub(crate) fn add(&mut self, made: Made, awaits: Vec<ClaimPart>, now: Timestamp) {
-        let Made {
+    pub(crate) fn add(&mut self, made: PlannedRequest, awaits: Vec<ClaimPart>, now: Timestamp) {
+        let PlannedRequest {
             cluster,
             waits,
             claim,
@@ -167,7 +159,7 @@ impl Claims {
             self.holders.remove(&(claim.job, part.group.clone()));
         }
         self.untold.insert(cluster.clone());
-        let view = ClaimView {
+        let view = OpenRequest {
             cluster,
             waits,
             claim,
@@ -193,6 +185,17 @@ impl Claims {
         }
     }
 
+    /// How often in a row no request could be made for what a group asks for.
+    pub(crate) fn tries(&self, request: &Request) -> u32 {
+        let key = (request.job, request.group.clone());
+        self.refused.get(&key).map_or(0, |(_, tries)| *tries)
+    }
+
+    /// How much more is offered than is lacking: the more often capacity was made in vain, the more.
+    pub(crate) fn choice_factor(&self, request: &Request) -> u64 {
+        8u64.saturating_pow(self.tries(request))
+    }
+
     /// Whether no request is made for a group now, since none could be made a short while ago.
     pub(crate) fn is_refused(&self, key: &(JobId, GroupName), now: Timestamp) -> bool {
         self.refused.get(key).is_some_and(|(until, _)| *until > now)
@@ -213,7 +216,7 @@ impl Claims {
     }
 
     /// Removes a request. One that was sent and not answered may have been obeyed, so it lowers the budget.
-    pub(crate) fn remove(&mut self, id: ClaimId) -> Option<ClaimView> {
+    pub(crate) fn remove(&mut self, id: ClaimId) -> Option<OpenRequest> {
         let view = self.all.remove(&id)?;
         if view.report.is_none() && view.awaits.is_empty() {
             self.budget.spend(view.claim.most);
@@ -241,7 +244,7 @@ impl Claims {
                 known.had_room |= known.claim.quota.is_some() && report.taken > 0;
                 known.report = Some(report);
             } else if full && report.holds_room() {
-                let adopted = ClaimView {
+                let adopted = OpenRequest {
                     cluster: cluster.clone(),
                     waits: cluster.clone(),
                     claim: adopted(&report),
@@ -271,7 +274,7 @@ fn adopted(report: &ClaimReport) -> Claim {
     }
 }
 
-impl ClaimView {
+impl OpenRequest {
     /// Whether pools hold for it what its victims have released, or are about to.
     pub(crate) fn keeps_quota(&self) -> bool {
         self.claim.quota.is_some() && self.had_room
@@ -299,118 +302,9 @@ impl ClaimView {
     }
 }
 
-/// The slices of the group, or gang, that a preemption request is for.
-struct BoundClaimant {
-    /// All of them.
-    parts: Vec<ClaimPart>,
-    /// Those that were bound for this request.
-    fresh: Vec<ClaimPart>,
-}
-
-/// When and by what rules requests are made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestRules<'a> {
-    /// What pools are entitled to.
-    pub(crate) first: &'a Entitled,
-    pub(crate) preemption: Preemption,
-    pub(crate) now: Timestamp,
-}
-
-/// Decides for what capacity is made now: for what is starved, and for what finds no host.
-/// Binds what is bound nowhere.
-pub(crate) fn request(
-    facts: &mut FederationFacts,
-    ledger: &Ledger,
-    admission: &LastAdmission,
-    claims: &mut Claims,
-    by: RequestRules<'_>,
-    name: impl FnMut() -> ClaimId,
-    report: &mut PreemptionReport,
-) {
-    let RequestRules {
-        first,
-        preemption: rules,
-        now,
-    } = by;
-    let before = std::mem::take(&mut claims.starved);
-    let known = PreemptionInputs {
-        facts,
-        ledger,
-        admission,
-        requests: claims,
-    };
-    let (starved, changed) = note(known, before, now);
-    claims.starved = starved;
-    report.changed.extend(&changed);
-    report.starved = changed;
-    let known = PreemptionInputs {
-        facts,
-        ledger,
-        admission,
-        requests: claims,
-    };
-    let remedy = remedy(known, first, &rules, now, name);
-    report.budget_left = remedy.budget_left;
-    claims.holders.extend(remedy.holders);
-    report.changed.extend(remedy.homeless.told_anew(&claims.homeless));
-    claims.homeless = remedy.homeless;
-    // What shards have not answered yet may be less than they were offered: the rest is there in a moment.
-    let mut unanswered = claims.all.values().filter(|c| c.report.is_none());
-    let may_be_left = !remedy.claims.is_empty() || unanswered.next().is_some();
-    let wait = if may_be_left {
-        ANSWERED.min(rules.after)
-    } else {
-        rules.after
-    };
-    for key in remedy.in_vain {
-        report.changed.insert(key.0);
-        let tries = claims.refused.get(&key).map_or(0, |(_, tries)| *tries);
-        claims.refused.insert(key.clone(), (now.plus(wait), tries));
-        report.in_vain.push(key);
-    }
-    // A group that lacks capacity in a pool and takes from several clusters is bound once for all of them.
-    let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
-    for mut made in remedy.claims {
-        let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
-        let key = (made.claim.job, made.waits.clone(), groups);
-        let of_claimant = bound.entry(key).or_insert_with(|| bind_claimant(facts, &made));
-        if made.claim.parts.iter().any(|p| p.generation == UNBOUND) {
-            report.changed.insert(made.claim.job);
-            made.claim.parts.clone_from(&of_claimant.parts);
-        }
-        report.requested.push(made.claim.id);
-        claims.add(made, of_claimant.fresh.clone(), now);
-    }
-}
-
-/// Binds a group that is bound nowhere where capacity is made for it, without a grant.
-fn bind_claimant(facts: &mut FederationFacts, made: &Made) -> BoundClaimant {
-    let id = made.claim.job;
-    let parts = made.claim.parts.iter();
-    let (free, there): (Vec<&ClaimPart>, Vec<&ClaimPart>) = parts.partition(|p| p.generation == UNBOUND);
-    let mut parts: Vec<ClaimPart> = there.into_iter().cloned().collect();
-    let mut fresh = Vec::new();
-    if let Some(mut job) = (!free.is_empty()).then(|| facts.jobs.lend(&id)).flatten() {
-        if let Some(spec) = job.running() {
-            for part in free {
-                let shares = [(made.waits.clone(), part.count)];
-                let bound = bind(&mut job, &spec, &part.group, &shares).into_iter();
-                fresh.extend(bound.map(|(key, count)| ClaimPart {
-                    group: key.group,
-                    generation: key.generation,
-                    count,
-                }));
-            }
-        }
-        facts.jobs.give_back(id, job, true);
-    }
-    parts.extend(fresh.iter().cloned());
-    BoundClaimant { parts, fresh }
-}
-
 /// Whether the shard has reported all that is bound there, and so what was bound for the request.
 /// Capacity in a pool is made for any group: there it is enough that the binding is stored.
-fn is_known(facts: &FederationFacts, view: &ClaimView, part: &ClaimPart) -> bool {
+fn is_known(facts: &FederationFacts, view: &OpenRequest, part: &ClaimPart) -> bool {
     let Some(job) = facts.jobs.get(&view.claim.job) else {
         return false;
     };
