@@ -1,7 +1,7 @@
 //! Preemption candidates. A slice may lose only what its pool, and every pool above it that is not above
 //! the requesting group, has beyond what preemption enforces for it. An instance that would fit whole inside
 //! that is never taken. Within the pool of the requesting group a slice may lose all it has, if its priority
-//! that is never taken. Within the pool of the requesting group a slice may lose all that it has, if its
+//! is less. A gang is preempted whole, as one instance as large as all of it, and only where single instances
 //! do not suffice.
 
 use crate::admission::second_round::EnforcedAmounts;
