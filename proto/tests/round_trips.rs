@@ -425,13 +425,14 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
         any_of::ranges(),
         any_of::ranges(),
         any_of::counts(),
-        proptest::array::uniform13(any_of::whole()),
+        proptest::array::uniform11(any_of::whole()),
         waiting,
         (any_of::whole(), any::<u32>(), any_of::stamp()),
         proptest::array::uniform3(of(any_of::at())),
+        any_of::own_changes(),
     );
     (ids, rest).prop_map(|((job, group, generation, head_version, grant_number), rest)| {
-        let (held, released, counts, numbers, waiting, part, times) = rest;
+        let (held, released, counts, numbers, waiting, part, times, own) = rest;
         let [first_begun, last_begun, last_ended] = times;
         let [
             active,
@@ -440,9 +441,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             failed,
             stopped,
             live,
-            preempted,
             preempting,
-            added,
             updated,
             update_failures,
             restarting,
@@ -470,9 +469,8 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             outdated,
             max_unavailable,
             part_number,
-            preempted,
+            own,
             preempting,
-            added,
             first_begun,
             last_begun,
             last_ended,

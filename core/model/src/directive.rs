@@ -32,12 +32,37 @@ pub struct Grant {
     pub active: u64,
     /// How long it allows raising, from its arrival.
     pub lease: Span,
-    /// How many preempted instances `active` leaves out, of all that the shard has ever taken of the slice: those that it took since
-    /// lower the grant.
-    pub counted: u64,
-    /// Instances that the shard took over beyond a grant after storage was resumed, as far as `active` includes
-    /// them. What it took over since raises the grant.
-    pub included: u64,
+    /// The changes of the shard that `active` takes into account. Those that it made since change the grant.
+    pub known: OwnChanges,
+}
+
+/// What a shard has changed of a slice by itself, beside its grants, in all. Both numbers only grow, so of two
+/// the larger one is the newer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct OwnChanges {
+    /// Instances that it has preempted.
+    pub preempted: u64,
+    /// Instances that it has taken over beyond the grant, after storage was resumed.
+    pub taken_over: u64,
+}
+
+impl OwnChanges {
+    /// What an amount is worth that takes `known` into account: what was preempted since lowers it, and what
+    /// was taken over since raises it.
+    #[must_use]
+    pub const fn since(self, known: Self, amount: u64) -> u64 {
+        let stays = amount.saturating_sub(self.preempted.saturating_sub(known.preempted));
+        stays.saturating_add(self.taken_over.saturating_sub(known.taken_over))
+    }
+
+    /// The newer of both.
+    #[must_use]
+    pub fn newer(self, other: Self) -> Self {
+        Self {
+            preempted: self.preempted.max(other.preempted),
+            taken_over: self.taken_over.max(other.taken_over),
+        }
+    }
 }
 
 /// From the resource manager to a shard.
@@ -312,12 +337,10 @@ pub struct SliceReport {
     pub max_unavailable: u32,
     /// The number of the part obeyed; 0 until one was given.
     pub part_number: u64,
-    /// Instances of the slice that were ever preempted.
-    pub preempted: u64,
+    /// What the shard has changed of the slice beside its grants.
+    pub own: OwnChanges,
     /// Of those that are active, how many are being stopped by preemption.
     pub preempting: u64,
-    /// Instances of the slice that were ever taken over beyond the grant, after storage was resumed.
-    pub added: u64,
     /// When the run of it began that began first, of those on record.
     pub first_begun: Option<Timestamp>,
     /// When the run of it began that began last, as far as any did.

@@ -3,7 +3,7 @@
 
 use crate::assignment::AssignedRange;
 use crate::bucket::BLOCK_SIZE;
-use crate::directive::Grant;
+use crate::directive::{Grant, OwnChanges};
 use crate::failure::Failure;
 use crate::id::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId, Version,
@@ -346,10 +346,8 @@ pub struct SliceRow {
     pub taken_over: BTreeMap<Generation, RangeSet>,
     /// The grants last obeyed, by generation.
     pub grants: BTreeMap<Generation, Grant>,
-    /// How many instances were ever preempted, by generation.
-    pub preempted: BTreeMap<Generation, u64>,
-    /// How many instances were ever taken over beyond the grant, after storage was resumed, by generation.
-    pub added: BTreeMap<Generation, u64>,
+    /// What this shard has changed beside the grants, by generation.
+    pub own: BTreeMap<Generation, OwnChanges>,
 }
 
 impl SliceRow {
@@ -366,8 +364,7 @@ impl SliceRow {
             released: BTreeMap::new(),
             taken_over: BTreeMap::new(),
             grants: BTreeMap::new(),
-            preempted: BTreeMap::new(),
-            added: BTreeMap::new(),
+            own: BTreeMap::new(),
         }
     }
 

@@ -84,7 +84,7 @@ impl SliceRow {
     #[must_use]
     pub fn weight(&self) -> usize {
         let sets = self.released.values().chain(self.taken_over.values()).map(set);
-        let numbers = self.preempted.len() + self.added.len();
+        let numbers = 2 * self.own.len();
         let ranges = self.ranges.iter().map(crate::assignment::AssignedRange::weight);
         64 + self.group.as_str().len()
             + ranges.sum::<usize>()

@@ -4,6 +4,7 @@
 //! what is active.
 
 use echelon_core_model::Few;
+use echelon_core_model::directive::OwnChanges;
 
 /// The grants of one slice that its shard may still use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,10 +13,8 @@ pub struct GrantLine {
     sent: Few<u64, u64>,
     /// The last one is expired.
     expired: bool,
-    /// Preempted instances that these leave out.
-    counted: u64,
-    /// Instances taken over beyond a grant that these include.
-    included: u64,
+    /// The changes of the shard that these take into account.
+    known: OwnChanges,
 }
 
 impl GrantLine {
@@ -37,34 +36,18 @@ impl GrantLine {
         self.sent.last_key_value().map_or(0, |(number, _)| *number)
     }
 
-    /// How many preempted instances the grant leaves out, of all that its shard ever took.
+    /// The changes of its shard that the grant takes into account.
     #[must_use]
-    pub const fn counted(&self) -> u64 {
-        self.counted
+    pub const fn known(&self) -> OwnChanges {
+        self.known
     }
 
-    /// Notes how many instances the shard ever took: whatever was sent allows so many less.
-    pub fn count(&mut self, preempted: u64) {
-        let more = preempted.saturating_sub(self.counted);
-        self.counted = self.counted.max(preempted);
+    /// Notes what the shard has changed by itself: whatever was sent is worth so much less or more.
+    pub fn note(&mut self, own: OwnChanges) {
         for active in self.sent.values_mut() {
-            *active = active.saturating_sub(more);
+            *active = own.since(self.known, *active);
         }
-    }
-
-    /// How many instances the grant includes of all that its shard ever took over beyond one.
-    #[must_use]
-    pub const fn included(&self) -> u64 {
-        self.included
-    }
-
-    /// Notes how many instances the shard ever took over so: whatever was sent allows so many more.
-    pub fn include(&mut self, added: u64) {
-        let more = added.saturating_sub(self.included);
-        self.included = self.included.max(added);
-        for active in self.sent.values_mut() {
-            *active = active.saturating_add(more);
-        }
+        self.known = self.known.newer(own);
     }
 
     /// Whether none was ever sent.
@@ -122,6 +105,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn preempted(preempted: u64) -> OwnChanges {
+        OwnChanges {
+            preempted,
+            taken_over: 0,
+        }
+    }
+
+    fn taken_over(taken_over: u64) -> OwnChanges {
+        OwnChanges {
+            preempted: 0,
+            taken_over,
+        }
+    }
+
     #[test]
     fn a_smaller_grant_frees_room_only_when_it_was_obeyed() {
         let mut line = GrantLine::default();
@@ -149,15 +146,18 @@ mod tests {
     #[test]
     fn what_was_preempted_lowers_whatever_was_sent_once() {
         let mut line = GrantLine::default();
-        line.count(2);
+        line.note(preempted(2));
         line.send(1, 6);
         line.send(2, 8);
-        line.count(3);
-        line.count(3);
-        assert_eq!((line.granted(), line.allocated(0), line.counted()), (7, 7, 3));
+        line.note(preempted(3));
+        line.note(preempted(3));
+        assert_eq!(
+            (line.granted(), line.allocated(0), line.known().preempted),
+            (7, 7, 3)
+        );
         line.obeyed(2);
-        line.count(2);
-        assert_eq!((line.granted(), line.counted()), (7, 3));
+        line.note(preempted(2));
+        assert_eq!((line.granted(), line.known().preempted), (7, 3));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let mut line = GrantLine::default();
         line.send(1, 8);
         line.send(2, 6);
-        line.count(3);
+        line.note(preempted(3));
         assert_eq!((line.granted(), line.allocated(0)), (3, 5));
     }
 
@@ -185,15 +185,21 @@ mod tests {
     #[test]
     fn what_was_taken_over_raises_whatever_was_sent_once() {
         let mut line = GrantLine::default();
-        line.include(2);
+        line.note(taken_over(2));
         line.send(1, 6);
         line.send(2, 4);
-        line.include(5);
-        line.include(5);
-        assert_eq!((line.granted(), line.allocated(0), line.included()), (7, 9, 5));
+        line.note(taken_over(5));
+        line.note(taken_over(5));
+        assert_eq!(
+            (line.granted(), line.allocated(0), line.known().taken_over),
+            (7, 9, 5)
+        );
         line.obeyed(2);
-        line.include(2);
-        assert_eq!((line.granted(), line.allocated(0), line.included()), (7, 7, 5));
+        line.note(taken_over(2));
+        assert_eq!(
+            (line.granted(), line.allocated(0), line.known().taken_over),
+            (7, 7, 5)
+        );
     }
 
     #[test]

@@ -151,14 +151,12 @@ impl FederationFacts {
 
     /// Notes a grant, by number and amount, before it is sent.
     pub(crate) fn send_grant(&mut self, id: JobId, key: &SliceKey, number: u64, active: u64) {
-        let told = self.report(id, key).map(|r| (r.preempted, r.added));
-        let (preempted, added) = told.unwrap_or_default();
+        let own = self.report(id, key).map(|r| r.own);
         if let Some(job) = self.jobs.get_mut(&id) {
             let line = job.grants.get_or_default(key.clone());
-            // What was taken before the first grant is left out of it, and what was added is part of it.
-            if line.is_new() {
-                line.count(preempted);
-                line.include(added);
+            // The first grant takes into account what the shard has changed before.
+            if let Some(own) = own.filter(|_| line.is_new()) {
+                line.note(own);
             }
             line.send(number, active);
         }

@@ -193,7 +193,7 @@ impl Shard {
     fn preempt(&mut self, at: At, pool: &str) {
         self.stop(at, Reason::new(ReasonCode::PoolPreempted).at(pool));
         if let Some(generation) = self.picture.record(at).map(|r| r.generation) {
-            self.edit_row(at.0, |row| *row.preempted.entry(generation).or_default() += 1);
+            self.edit_row(at.0, |row| row.own.entry(generation).or_default().preempted += 1);
         }
     }
 

@@ -276,8 +276,8 @@ impl Shard {
         }
         group.granted_at.insert(generation, heard_at);
         // The amount is what must survive; a mere renewal is not written.
-        let same = known
-            .is_some_and(|k| (k.active, k.counted, k.epoch) == (grant.active, grant.counted, grant.epoch));
+        let same =
+            known.is_some_and(|k| (k.active, k.known, k.epoch) == (grant.active, grant.known, grant.epoch));
         if same {
             group.row.grants.insert(generation, grant);
         } else {

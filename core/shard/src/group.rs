@@ -8,6 +8,7 @@ use crate::unread::SetAside;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
+use echelon_core_model::directive::OwnChanges;
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::pause::Pause;
@@ -285,13 +286,16 @@ impl Group {
 
     /// How many may be active: what was granted, less what was preempted since, and what was taken over since.
     pub(crate) fn granted(&self, generation: Generation) -> u64 {
-        let preempted = self.row.preempted.get(&generation).copied().unwrap_or_default();
-        let added = self.row.added.get(&generation).copied().unwrap_or_default();
-        let grant = self.row.grants.get(&generation);
-        grant.map_or(added, |g| {
-            let stays = g.active.saturating_sub(preempted.saturating_sub(g.counted));
-            stays.saturating_add(added.saturating_sub(g.included))
-        })
+        let own = self.own(generation);
+        self.row
+            .grants
+            .get(&generation)
+            .map_or(own.taken_over, |grant| own.since(grant.known, grant.active))
+    }
+
+    /// What this shard has changed beside the grants.
+    pub(crate) fn own(&self, generation: Generation) -> OwnChanges {
+        self.row.own.get(&generation).copied().unwrap_or_default()
     }
 
     /// Whether a grant allows raising.

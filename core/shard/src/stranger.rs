@@ -289,7 +289,9 @@ impl Shard {
         let active = group.tallies.get(&generation).map_or(0, |t| t.active);
         let covered = group.granted_at.contains_key(&generation) && active <= group.granted(generation);
         if !covered {
-            self.edit_row(number, |row| *row.added.entry(generation).or_default() += 1);
+            self.edit_row(number, |row| {
+                row.own.entry(generation).or_default().taken_over += 1
+            });
         }
     }
 

@@ -115,7 +115,6 @@ const BY_FIELD: &[(&str, Range)] = &[
 /// Numbers of rows and streams by the name of their field.
 const BY_NAME: &[(&str, Range)] = &[
     ("active", WHOLE),
-    ("added", WHOLE),
     ("adopted", NO_EPOCH),
     ("attempt", INSTANCE),
     ("attempts", INSTANCE),
@@ -128,7 +127,6 @@ const BY_NAME: &[(&str, Range)] = &[
     ("class", INSTANCE),
     ("code", CODE),
     ("count", WHOLE),
-    ("counted", WHOLE),
     ("cpus", AMOUNT),
     ("crash_looping", WHOLE),
     ("disk", AMOUNT),
@@ -152,7 +150,6 @@ const BY_NAME: &[(&str, Range)] = &[
     ("host", INSTANCE),
     ("hostname", INSTANCE),
     ("hosts", INSTANCE),
-    ("included", WHOLE),
     ("instances", WHOLE),
     ("last", INSTANCE),
     ("last_loss", MILLIS),
@@ -193,6 +190,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("succeeded", WHOLE),
     ("superseded", EPOCH),
     ("taken", WHOLE),
+    ("taken_over", WHOLE),
     ("tasks", INSTANCE),
     ("unstarted", WHOLE),
     ("update_below", INSTANCE),
@@ -207,9 +205,8 @@ const BY_NAME: &[(&str, Range)] = &[
 /// Numbers of rows and streams that are keys or values of maps, by the map.
 const BY_MAP: &[(&str, Range)] = &[
     ("Assignment.holders", COUNTER),
-    ("SliceRow.added", WHOLE),
     ("SliceRow.grants", COUNTER),
-    ("SliceRow.preempted", WHOLE),
+    ("SliceRow.own", COUNTER),
     ("SliceRow.released", COUNTER),
     ("SliceRow.taken_over", COUNTER),
 ];

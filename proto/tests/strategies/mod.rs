@@ -15,7 +15,7 @@ use echelon_core_model::cluster::{
     Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::control::Control;
-use echelon_core_model::directive::Grant;
+use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::failure::Failure;
 use echelon_core_model::forgotten::ForgottenHosts;
@@ -393,14 +393,20 @@ pub fn assignment() -> impl Strategy<Value = Assignment> {
 }
 
 pub fn grant() -> impl Strategy<Value = Grant> {
-    let fields = (epoch(), stamp(), proptest::array::uniform3(whole()), span());
-    fields.prop_map(|(epoch, number, [active, counted, included], lease)| Grant {
+    let fields = (epoch(), stamp(), whole(), span(), own_changes());
+    fields.prop_map(|(epoch, number, active, lease, known)| Grant {
         epoch,
         number,
         active,
         lease,
-        counted,
-        included,
+        known,
+    })
+}
+
+pub fn own_changes() -> impl Strategy<Value = OwnChanges> {
+    (whole(), whole()).prop_map(|(preempted, taken_over)| OwnChanges {
+        preempted,
+        taken_over,
     })
 }
 
@@ -620,25 +626,23 @@ pub fn block() -> impl Strategy<Value = Block> {
 pub fn slice_row() -> impl Strategy<Value = SliceRow> {
     let sets = || btree_map(generation(), ranges(), 0..3);
     let grants = btree_map(generation(), grant(), 0..3);
-    let numbers = || btree_map(generation(), whole(), 0..3);
     let fields = (
         job(),
         group(),
         vec(assigned(), 0..3),
         sets(),
         sets(),
-        (grants, numbers(), numbers()),
+        (grants, btree_map(generation(), own_changes(), 0..3)),
     );
     fields.prop_map(
-        |(job, group, ranges, released, taken_over, (grants, preempted, added))| SliceRow {
+        |(job, group, ranges, released, taken_over, (grants, own))| SliceRow {
             job,
             group,
             ranges,
             released,
             taken_over,
             grants,
-            preempted,
-            added,
+            own,
         },
     )
 }

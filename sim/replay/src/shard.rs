@@ -10,7 +10,8 @@ use crate::hosts::{ClusterHosts, Taken};
 use crate::jobs::number;
 use crate::trace::{ClusterCapacity, Group, Job, Trace};
 use echelon_core_model::directive::{
-    ClassFits, Directive, NamedClasses, Order, RETURNABLE, Report, ReportPart, SliceOrder, SliceReport,
+    ClassFits, Directive, NamedClasses, Order, OwnChanges, RETURNABLE, Report, ReportPart, SliceOrder,
+    SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -47,9 +48,9 @@ pub(crate) struct Slice {
     /// Nothing begins under it.
     is_expired: bool,
     part: (u32, u64),
-    /// How many were ever preempted, and how many of these the grant leaves out.
-    preempted: u64,
-    counted: u64,
+    /// What the shard has changed beside the grants, and what of it the grant takes into account.
+    own: OwnChanges,
+    known: OwnChanges,
     /// Since when something of it is granted that does not fit, and why it does not.
     unplaced: Option<(Timestamp, Reason)>,
 }
@@ -214,7 +215,7 @@ impl<'a> Shard<'a> {
                 if let Some((_, grant)) = grant {
                     slice.grant = (grant.number, grant.active);
                     slice.is_expired = grant.lease == Span::ZERO;
-                    slice.counted = grant.counted;
+                    slice.known = grant.known;
                 }
                 self.pending.insert(id.clone());
             }
@@ -499,8 +500,7 @@ impl Slice {
         if self.is_expired {
             return 0;
         }
-        let lost = self.preempted.saturating_sub(self.counted);
-        self.grant.1.saturating_sub(lost)
+        self.own.since(self.known, self.grant.1)
     }
 
     /// How many have never begun, or are to begin again.
@@ -601,7 +601,7 @@ impl Slice {
             self.begun = self.begun.minus(&self.begun.highest(n));
         }
         self.active = self.active.saturating_sub(n);
-        self.preempted += n;
+        self.own.preempted += n;
         n
     }
 
@@ -640,13 +640,12 @@ impl Slice {
             outdated: 0,
             max_unavailable: self.part.0,
             part_number: self.part.1,
-            preempted: self.preempted,
+            own: self.own,
             preempting: 0,
             granted: self.allowed(),
             first_begun: None,
             last_begun: None,
             last_ended: None,
-            added: 0,
             revision: 0,
             update_failures: 0,
             restarting: 0,

@@ -121,8 +121,7 @@ pub fn note_obeyed(facts: &mut FederationFacts, cluster: &ClusterId, jobs: &BTre
         for (key, line) in job.grants.iter_mut().filter(|(k, _)| k.cluster == *cluster) {
             if let Some(report) = view.reports.get(&(*id, key.group.clone(), key.generation)) {
                 line.obeyed(report.grant_number);
-                line.count(report.preempted);
-                line.include(report.added);
+                line.note(report.own);
             }
         }
         for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {

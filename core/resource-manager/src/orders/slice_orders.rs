@@ -64,8 +64,7 @@ fn order(
                 number: line.number(),
                 active: line.granted(),
                 lease: if line.is_expired() { Span::ZERO } else { lease },
-                counted: line.counted(),
-                included: line.included(),
+                known: line.known(),
             };
             Some((generation, grant))
         });
@@ -112,8 +111,7 @@ pub fn digest(orders: &[SliceOrder]) -> u64 {
         (job, group, head_version, goal, spec_version, ranges).hash(&mut hasher);
         (max_unavailable, part_number, rollout, update_below, restarts).hash(&mut hasher);
         for (generation, grant) in grants {
-            (generation, grant.epoch, grant.active, grant.lease).hash(&mut hasher);
-            (grant.counted, grant.included).hash(&mut hasher);
+            (generation, grant.epoch, grant.active, grant.lease, grant.known).hash(&mut hasher);
         }
     }
     hasher.finish()

@@ -60,7 +60,7 @@ impl ModelShard {
             };
             left = left.saturating_sub(gone.count());
             let slice = self.slices.get_mut(&key).unwrap();
-            slice.preempted += gone.count();
+            slice.own.preempted += gone.count();
             slice.dying = slice.dying.union(&gone);
         }
         let open = claim
@@ -132,7 +132,7 @@ impl ModelShard {
         }
         for (key, gone) in chosen {
             let slice = self.slices.get_mut(&key).unwrap();
-            slice.preempted += gone.count();
+            slice.own.preempted += gone.count();
             slice.dying = slice.dying.union(&gone);
         }
         let mut open = BTreeMap::new();

@@ -209,7 +209,7 @@ fn nothing_more_is_preempted_within_a_pool_under_a_new_leader() {
     case.run_for(Span::seconds(40));
     let taken = |case: &Case| -> u64 {
         let slices = case.shards.values().flat_map(|s| s.slices.values());
-        slices.map(|s| s.preempted).sum()
+        slices.map(|s| s.own.preempted).sum()
     };
     assert_eq!((active(&case, jobs), taken(&case)), ([10, 0], 4));
     case.fail_over();

@@ -22,7 +22,7 @@ fn active<const N: usize>(case: &Case, jobs: [JobId; N]) -> [usize; N] {
 /// How many instances were ever taken.
 fn taken(case: &Case) -> u64 {
     let slices = case.shards.values().flat_map(|s| s.slices.values());
-    slices.map(|s| s.preempted).sum()
+    slices.map(|s| s.own.preempted).sum()
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Storm {
         for _ in 0..span.0 / 1_000 {
             self.case.run_for(Span::seconds(1));
             let slices = self.case.shards.values().flat_map(|s| s.slices.values());
-            self.taken.push(slices.map(|s| s.preempted).sum());
+            self.taken.push(slices.map(|s| s.own.preempted).sum());
         }
     }
 

@@ -32,7 +32,7 @@ fn stopping(wanted: u32) -> (Case, [JobId; 2]) {
 /// How many instances were ever taken.
 fn taken(case: &Case) -> u64 {
     let slices = case.shards.values().flat_map(|s| s.slices.values());
-    slices.map(|s| s.preempted).sum()
+    slices.map(|s| s.own.preempted).sum()
 }
 
 #[test]

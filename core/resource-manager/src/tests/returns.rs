@@ -108,7 +108,7 @@ fn zoned(instances: u32) -> JobBuilder {
 
 fn taken(case: &Case) -> u64 {
     let slices = case.shards.values().flat_map(|s| s.slices.values());
-    slices.map(|s| s.preempted).sum()
+    slices.map(|s| s.own.preempted).sum()
 }
 
 #[test]

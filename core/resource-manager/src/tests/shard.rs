@@ -5,8 +5,8 @@ use crate::tests::claims::Promise;
 use echelon_core_model::claim::ClaimId;
 use echelon_core_model::class::ClassFit;
 use echelon_core_model::directive::{
-    Capacity, ClassFits, Directive, Found, FoundSlice, NamedClasses, Order, Part, Report, ReportPart,
-    SliceOrder, SliceReport,
+    Capacity, ClassFits, Directive, Found, FoundSlice, NamedClasses, Order, OwnChanges, Part, Report,
+    ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance::Counts;
@@ -33,12 +33,9 @@ pub struct Slice {
     expired: bool,
     grant_epoch: Epoch,
     waits_since: Option<Timestamp>,
-    /// How many were ever preempted, and how many of these the grant leaves out.
-    pub preempted: u64,
-    counted: u64,
-    /// How many were ever taken over beyond the grant, and how many of these the grant includes.
-    pub added: u64,
-    included: u64,
+    /// What the shard has changed beside the grants, and what of it the grant takes into account.
+    pub own: OwnChanges,
+    known: OwnChanges,
     /// When the last of them began.
     pub last_begun: Option<Timestamp>,
     /// When the first of them began, and the last one ended.
@@ -53,8 +50,7 @@ pub struct Slice {
 impl Slice {
     /// How many may be active.
     pub fn allowed(&self) -> u64 {
-        let stays = self.granted.saturating_sub(self.preempted - self.counted);
-        stays + self.added.saturating_sub(self.included)
+        self.own.since(self.known, self.granted)
     }
 
     fn ended(&self) -> RangeSet {
@@ -277,7 +273,7 @@ impl ModelShard {
             *numbers = numbers.minus(&here);
             let slice = self.slices.entry(key).or_default();
             slice.active = slice.active.union(&here);
-            slice.added += here.count();
+            slice.own.taken_over += here.count();
             adopted |= !here.is_empty();
         }
         found.retain(|_, numbers| !numbers.is_empty());
@@ -321,8 +317,7 @@ impl ModelShard {
                 slice.grant = grant.number;
                 slice.granted = grant.active;
                 slice.expired = grant.lease == Span::ZERO;
-                slice.counted = grant.counted;
-                slice.included = grant.included;
+                slice.known = grant.known;
                 slice.grant_epoch = grant.epoch;
             }
         }
@@ -367,7 +362,7 @@ impl ModelShard {
         let all: RangeSet = ranges.flat_map(|(_, o)| &o.ranges).map(|r| r.range).collect();
         for (_, slice) in self.slices.iter_mut().filter(|((of, ..), _)| *of == job) {
             slice.active = slice.active.union(&all.minus(&slice.active).lowest(n));
-            slice.added += n;
+            slice.own.taken_over += n;
         }
     }
 
@@ -684,10 +679,9 @@ impl ModelShard {
             outdated: self.outdated(key.0, &key.1),
             max_unavailable: self.in_force(key.0, &key.1),
             part_number,
-            preempted: slice.preempted,
+            own: slice.own,
             preempting: slice.dying.intersect(&slice.active).count(),
             granted: if slice.expired { 0 } else { slice.allowed() },
-            added: slice.added,
             first_begun: slice.first_begun,
             last_begun: slice.last_begun,
             last_ended: slice.last_ended,

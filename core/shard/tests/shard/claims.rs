@@ -118,7 +118,7 @@ fn room_is_made_once_with_as_few_as_are_needed() {
     assert_eq!(w.kills().len(), 2);
     assert_eq!((open(&w), told(&w)[0].taken), (1, 2));
     let slice = w.slice(1).unwrap();
-    assert_eq!((slice.active, slice.preempted, slice.preempting), (2, 2, 0));
+    assert_eq!((slice.active, slice.own.preempted, slice.preempting), (2, 2, 0));
     let gone = (0..4).filter(|n| w.state(*n) != RunState::Running);
     for n in gone {
         let run = w.record(n).unwrap().run.unwrap();
@@ -142,7 +142,7 @@ fn a_grant_that_counts_what_was_taken_brings_it_back() {
     claims(&mut w, &[claim(1)]);
     claims(&mut w, &[]);
     let mut order = w.slice_order(&[range(0, 3)], &[(1, 4)], 1);
-    order.grants[0].1.counted = 2;
+    order.grants[0].1.known.preempted = 2;
     w.direct(Order::Slices(vec![order]));
     w.run(seconds(10));
     assert_eq!(w.slice(1).unwrap().active, 4);
@@ -241,7 +241,7 @@ fn nobody_is_taken_while_kills_are_off() {
     kills_off(&mut w);
     claims(&mut w, &[claim(1)]);
     assert_eq!((w.kills().len(), open(&w)), (0, 0));
-    assert_eq!(w.slice(1).unwrap().preempted, 0);
+    assert_eq!(w.slice(1).unwrap().own.preempted, 0);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_new_leader_finds_the_room_that_was_made() {
     w.restart();
     w.connect();
     let mut counted = w.slice_order(&[range(0, 3)], &[(1, 2)], 1);
-    counted.grants[0].1.counted = 2;
+    counted.grants[0].1.known.preempted = 2;
     w.direct(Order::Slices(vec![counted]));
     order(&mut w, "large", 0);
     w.run(seconds(5));
@@ -260,7 +260,7 @@ fn a_new_leader_finds_the_room_that_was_made() {
     w.run(Span::seconds(5));
     assert_eq!(w.kills().len(), 2, "nobody is stopped for it twice");
     assert_eq!(open(&w), 1);
-    assert_eq!(w.slice(1).unwrap().preempted, 2);
+    assert_eq!(w.slice(1).unwrap().own.preempted, 2);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn for_room_in_a_pool_as_few_are_stopped_as_leave_whole_units_of_it_and_no_host_
     claims(&mut w, &[in_a_pool(1, 3)]);
     // One leaves the first unit, two more the second; of the third there would be a half.
     assert_eq!((w.kills().len(), told(&w)[0].taken, open(&w)), (3, 3, 0));
-    assert_eq!(w.slice(1).unwrap().preempted, 3);
+    assert_eq!(w.slice(1).unwrap().own.preempted, 3);
     claims(&mut w, &[in_a_pool(1, 3)]);
     assert_eq!(w.kills().len(), 3, "told again it takes no more");
     order(&mut w, "small", 1);
@@ -367,7 +367,7 @@ fn a_run_that_is_being_stopped_is_no_victim_of_another_claim() {
     w.run(seconds(2));
     let taken: Vec<u64> = told(&w).iter().map(|c| c.taken).collect();
     assert_eq!((w.kills().len(), taken), (4, vec![2, 2]));
-    assert_eq!(w.slice(1).unwrap().preempted, 4);
+    assert_eq!(w.slice(1).unwrap().own.preempted, 4);
 }
 
 #[test]

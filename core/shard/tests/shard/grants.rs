@@ -1,11 +1,12 @@
 //! Grants: how many may be active, from whom, and until when.
 
-use crate::world::{World, range, seconds, task};
+use crate::world::{World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::directive::{Directive, Order, ReportPart};
-use echelon_core_model::{Epoch, ReasonCode, RunState};
+use echelon_core_model::store::{Answer, Query};
+use echelon_core_model::{Epoch, Generation, ReasonCode, RunState};
 use echelon_core_shard::Event;
-use echelon_core_testkit::build::JobBuilder;
+use echelon_core_testkit::build::{JobBuilder, main_group};
 
 fn granted(n: u32, active: u64) -> World {
     let mut w = World::serving();
@@ -162,7 +163,6 @@ fn what_a_deposed_resource_manager_grants_over_its_own_stream_begins_nothing() {
 #[test]
 fn the_first_directive_of_a_larger_epoch_waits_until_the_epoch_is_stored() {
     use crate::world::Storage;
-    use echelon_core_model::store::{Answer, Query};
     let mut w = World::serving();
     w.store_job(&JobBuilder::service("web", 1).build());
     w.rm = Epoch(9);
@@ -186,6 +186,27 @@ fn a_restarted_shard_does_not_raise_by_a_stored_grant() {
     w.run(seconds(20));
     // What was active follows itself; nothing new begins without a resource manager.
     assert_eq!(running(&w, 6), [0, 1, 2]);
+}
+
+#[test]
+fn a_grant_that_takes_more_changes_into_account_is_stored_whatever_its_amount() {
+    let mut w = granted(6, 3);
+    let mut order = w.slice_order(&[range(0, 5)], &[(1, 3)], 0);
+    order.grants[0].1.known.taken_over = 1;
+    w.direct(Order::Slices(vec![order]));
+    w.run(seconds(2));
+    let of_job = Query::GroupBlocks {
+        cluster: c1(),
+        job: job(),
+        group: main_group(),
+        first: 0,
+        last: u32::MAX,
+    };
+    let Answer::Blocks(_, rows) = w.store.read(&of_job) else {
+        panic!()
+    };
+    let stored = rows.first().and_then(|row| row.grants.get(&Generation(1)));
+    assert_eq!(stored.map(|g| (g.active, g.known.taken_over)), Some((3, 1)));
 }
 
 #[test]

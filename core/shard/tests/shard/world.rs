@@ -2,7 +2,9 @@
 
 use crate::cluster::Cluster;
 use echelon_core_hosts::{Call, TaskState};
-use echelon_core_model::directive::{Directive, Grant, Order, Report, ReportPart, SliceOrder, SliceReport};
+use echelon_core_model::directive::{
+    Directive, Grant, Order, OwnChanges, Report, ReportPart, SliceOrder, SliceReport,
+};
 use echelon_core_model::instance::{BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::log::{NoTail, Tail, Tails};
@@ -402,8 +404,7 @@ impl World {
             epoch: self.rm,
             number,
             active,
-            counted: 0,
-            included: 0,
+            known: OwnChanges::default(),
             lease: seconds(30),
         };
         SliceOrder {

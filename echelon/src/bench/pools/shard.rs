@@ -1,7 +1,7 @@
 //! A shard that begins what it is granted at once, and of which something ends now and then.
 
 use echelon_core_model::directive::{
-    Capacity, Directive, Order, Part, Report, ReportPart, SliceOrder, SliceReport,
+    Capacity, Directive, Order, OwnChanges, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
 use echelon_core_model::instance::Counts;
 use echelon_core_model::{
@@ -67,13 +67,12 @@ impl Slice {
             outdated: 0,
             max_unavailable: self.max_unavailable,
             part_number: self.part_number,
-            preempted: 0,
+            own: OwnChanges::default(),
             preempting: 0,
             granted: self.active,
             first_begun: None,
             last_begun: None,
             last_ended: None,
-            added: 0,
             revision: 0,
             update_failures: 0,
             restarting: 0,

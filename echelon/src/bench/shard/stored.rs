@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, BLOCK_SIZE, assignment_partition};
 use echelon_core_model::cluster::Host;
-use echelon_core_model::directive::Grant;
+use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::instance::{Block, BlockKey, Counts, Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::runtime::Runtime;
@@ -141,8 +141,7 @@ pub(super) fn grant(number: u64, each: u32) -> Grant {
         epoch: EPOCH,
         number,
         active: each.into(),
-        counted: 0,
-        included: 0,
+        known: OwnChanges::default(),
         lease: Span::seconds(30),
     }
 }

@@ -5,7 +5,7 @@ use super::blocks::group_blocks;
 use super::facts::{self, block, event, head, host, host_of, job, key, progress, shard};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
-use echelon_core_model::directive::Grant;
+use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::HostDrain;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
@@ -169,15 +169,24 @@ fn slice_row() -> SliceRow {
         number: 77,
         active: 3,
         lease: Span::seconds(30),
-        counted: 2,
-        included: 1,
+        known: OwnChanges {
+            preempted: 2,
+            taken_over: 1,
+        },
     };
     SliceRow {
         ranges: vec![range],
         released: [(Generation(1), numbers.clone())].into(),
         taken_over: [(Generation(2), numbers)].into(),
         grants: [(Generation(2), grant)].into(),
-        added: [(Generation(2), 4)].into(),
+        own: [(
+            Generation(2),
+            OwnChanges {
+                preempted: 5,
+                taken_over: 4,
+            },
+        )]
+        .into(),
         ..SliceRow::new(job(1), super::facts::main_group())
     }
 }

@@ -1,12 +1,13 @@
 //! Rows of slices, and the grants in them.
 
-use crate::convert::fields::{by_generation, generations, group, job_bytes, job_id, list, messages};
+use crate::convert::fields::{
+    by_generation, generations, group, job_bytes, job_id, list, messages, required,
+};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::directive::Grant;
+use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::instance::SliceRow;
-use echelon_core_model::{Epoch, Generation, Span};
-use std::collections::BTreeMap;
+use echelon_core_model::{Epoch, Span};
 
 impl Wire for Grant {
     type Message = wire::Grant;
@@ -17,16 +18,14 @@ impl Wire for Grant {
             number,
             active,
             lease,
-            counted,
-            included,
+            known,
         } = *self;
         wire::Grant {
             epoch: epoch.0,
             number,
             active,
             lease_ms: lease.0,
-            counted,
-            included,
+            known: Some(known.to_wire()),
         }
     }
 
@@ -36,18 +35,31 @@ impl Wire for Grant {
             number: message.number,
             active: message.active,
             lease: Span(message.lease_ms),
-            counted: message.counted,
-            included: message.included,
+            known: required("known", message.known)?,
         })
     }
 }
 
-fn counts(by_generation: &BTreeMap<Generation, u64>) -> BTreeMap<u32, u64> {
-    by_generation.iter().map(|(g, n)| (g.0, *n)).collect()
-}
+impl Wire for OwnChanges {
+    type Message = wire::OwnChanges;
 
-fn counted(sent: BTreeMap<u32, u64>) -> BTreeMap<Generation, u64> {
-    sent.into_iter().map(|(g, n)| (Generation(g), n)).collect()
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            preempted,
+            taken_over,
+        } = *self;
+        wire::OwnChanges {
+            preempted,
+            taken_over,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            preempted: message.preempted,
+            taken_over: message.taken_over,
+        })
+    }
 }
 
 impl Wire for SliceRow {
@@ -61,8 +73,7 @@ impl Wire for SliceRow {
             released,
             taken_over,
             grants,
-            preempted,
-            added,
+            own,
         } = self;
         wire::SliceRow {
             job: job_bytes(*job),
@@ -71,8 +82,7 @@ impl Wire for SliceRow {
             released: generations(released),
             taken_over: generations(taken_over),
             grants: generations(grants),
-            preempted: counts(preempted),
-            added: counts(added),
+            own: generations(own),
         }
     }
 
@@ -84,8 +94,7 @@ impl Wire for SliceRow {
             released: by_generation("released", message.released)?,
             taken_over: by_generation("taken_over", message.taken_over)?,
             grants: by_generation("grants", message.grants)?,
-            preempted: counted(message.preempted),
-            added: counted(message.added),
+            own: by_generation("own", message.own)?,
         })
     }
 }
