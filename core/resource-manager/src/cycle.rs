@@ -135,8 +135,8 @@ impl ResourceManager {
         let returns = self.give_back(now);
         self.refresh();
         let mut orders = self.order(&preemption.tell, now, out);
-        self.follow_bids(now, out);
-        self.follow_openings(now, out);
+        self.change_heads(now, out);
+        self.follow_schedules(now, out);
         self.follow_ends(now, out);
         let looked_at = std::mem::take(&mut self.dirty);
         self.unwritten.extend(looked_at);

@@ -13,14 +13,13 @@ use crate::facts::reports::HeardClaims;
 use crate::leadership::resume::Resume;
 use crate::leadership::tenure::Tenure;
 use crate::lifecycle::dependents::Awaited;
-use crate::lifecycle::head_changes::Bids;
 use crate::lifecycle::retirement::Returning;
-use crate::lifecycle::scheduled_creations::Openings;
 use crate::lifecycle::timer_queue::Agenda;
 use crate::lifecycle::tombstones::Tombstone;
 use crate::orders::resends::Resends;
 use crate::picture::Picture;
 use crate::storage::filing::Filing;
+use crate::storage::flows::Flows;
 use crate::storage::operations::Ops;
 use crate::turns::AllTurns;
 use echelon_core_model::claim::ClaimId;
@@ -115,15 +114,13 @@ pub struct ResourceManager {
     pub(crate) returning: BTreeMap<JobId, Returning>,
     /// Assignments of ended jobs that leave what new leaders read.
     pub(crate) filing: Filing,
-    /// Heads of jobs that the leader itself is changing.
-    pub(crate) bids: Bids,
+    /// Flows of several storage steps: heads that the leader changes, and jobs that schedules make.
+    pub(crate) flows: Flows,
     /// Timer queue of jobs that are looked at again because time alone changes what their rules demand.
     pub(crate) agenda: Agenda,
     pub(crate) awaited: Awaited,
     /// Jobs by the template that they were made of.
     pub(crate) children: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// Jobs that are being made, by their templates.
-    pub(crate) openings: Openings,
     /// Pools that are to be removed, and when this leader learned of it.
     pub(crate) leaving_pools: BTreeMap<PoolId, Timestamp>,
     pub(crate) numbers: Numbers,
@@ -198,11 +195,10 @@ impl ResourceManager {
             tombstones: BTreeMap::new(),
             returning: BTreeMap::new(),
             filing: Filing::default(),
-            bids: Bids::new(),
+            flows: Flows::default(),
             agenda: Agenda::default(),
             awaited: Awaited::default(),
             children: BTreeMap::new(),
-            openings: Openings::new(),
             leaving_pools: BTreeMap::new(),
             numbers: Numbers::default(),
             aside: BTreeSet::new(),
@@ -434,11 +430,10 @@ impl ResourceManager {
         self.tombstones.clear();
         self.returning.clear();
         self.filing.clear();
-        self.bids.clear();
+        self.flows.clear();
         self.agenda = Agenda::default();
         self.awaited = Awaited::default();
         self.children.clear();
-        self.openings.clear();
         self.leaving_pools.clear();
         self.aside.clear();
         self.told_rows.clear();

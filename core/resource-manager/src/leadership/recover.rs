@@ -322,6 +322,7 @@ impl ResourceManager {
             (purpose, OpResult::Failed(OpFailure::Refused(refusal))) => {
                 self.op_refused(purpose, op, &refusal, now, out);
             }
+            (Purpose::Flow(key), result) => self.flow_stored(key, result, now, out),
             (Purpose::ReadLeadership, OpResult::Answer(Answer::Leadership(l))) => {
                 self.leadership_read(&l, now, out)
             }
@@ -340,12 +341,7 @@ impl ResourceManager {
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
             // Whichever write came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
-            (Purpose::PutBidSpec(id), OpResult::Decided(d)) => self.bid_spec_put(id, &d, now, out),
-            (Purpose::OpeningName(id), OpResult::Decided(d)) => self.opening_named(id, d, now, out),
-            (Purpose::PutOpeningSpec(id), OpResult::Decided(d)) => self.opening_spec_put(id, d, now, out),
-            (Purpose::PutOpening(id), OpResult::Decided(d)) => self.opening_put((id, op), d, now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
-            (Purpose::PutBid(job), OpResult::Decided(d)) => self.bid_put((job, op), d, now, out),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (Purpose::FileAssignments, OpResult::Committed) => self.assignments_filed(),
             (purpose, OpResult::Answer(answer) | OpResult::Partial(answer, _)) => {

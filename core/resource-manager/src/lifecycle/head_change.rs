@@ -1,7 +1,19 @@
 //! What is to be written into the head of a job.
 
+use echelon_core_model::Timestamp;
 use echelon_core_model::job::Verdict;
+use echelon_core_model::rollout::RolloutProgress;
 use echelon_core_model::schedule::ScheduleState;
+
+/// A change of a head as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeadChange {
+    pub(crate) bid: Bid,
+    /// What has become of the job's latest rollout.
+    pub(crate) rollout: Option<RolloutProgress>,
+    /// When it was decided.
+    pub(crate) at: Timestamp,
+}
 
 /// What is to be written into a job's head.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use crate::facts::ended::EndedJob;
 use crate::facts::job::{JobView, Release};
 use crate::facts::known::{KnownHead, KnownProgress};
 use crate::manager::{Phase, ResourceManager};
+use crate::storage::flows::FlowKind;
 use crate::storage::operations::Purpose;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::Order;
@@ -55,7 +56,7 @@ impl ResourceManager {
         let template = origin.map(|o| o.template);
         let counted = template.is_some_and(|of| self.picture.facts.jobs.contains_key(&of));
         let in_commit = self.committing.as_ref().is_some_and(|c| c.contains(&id));
-        if counted || in_commit || self.bids.contains_key(&id) || self.aside.contains(&id) {
+        if counted || in_commit || self.flows.has(FlowKind::HeadChange, id) || self.aside.contains(&id) {
             return false;
         }
         self.put_away(id, left);

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::effect::Effect;
+use crate::storage::flows::FlowKey;
 use echelon_core_model::store::{Op, OpFailure, OpId, OpResult};
 use echelon_core_model::{ClusterId, Epoch, JobId, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,22 +61,8 @@ pub enum Purpose {
     Mark,
     /// Takes pools out of the tree that were to go and are empty.
     PutPools,
-    /// Reads a head at SERIAL that the leader is to change.
-    BidHead(JobId),
-    /// Reads a spec version for a rollback.
-    BidSpec(JobId, u32),
-    /// Writes the spec that a job goes back to.
-    PutBidSpec(JobId),
-    /// Writes the changed head.
-    PutBid(JobId),
-    /// Reads the spec of a template, to make a job of it.
-    OpeningSpec(JobId),
-    /// Takes the name of a template's next job.
-    OpeningName(JobId),
-    /// Writes the spec of a template's next job.
-    PutOpeningSpec(JobId),
-    /// Writes the head of a template's next job.
-    PutOpening(JobId),
+    /// A step of a flow.
+    Flow(FlowKey),
     /// Reads the progress row of an ended job that is to be deleted.
     ReturnProgress(JobId),
     /// Reads its assignment.

@@ -103,11 +103,6 @@ impl ResourceManager {
             (Purpose::Heads(bucket), Answer::Heads(heads)) => self.bucket_read(bucket, heads, now, out),
             (Purpose::Head(_), Answer::Head(Some(head))) => self.head_read(head, now, out),
             (Purpose::SettleHead(job), Answer::Head(head)) => self.head_settled(job, head, now, out),
-            (Purpose::BidHead(job), Answer::Head(head)) => self.bid_head_read(job, head, now, out),
-            (Purpose::BidSpec(job, version), Answer::Spec(spec)) => {
-                self.bid_spec_read((job, version), spec, now, out);
-            }
-            (Purpose::OpeningSpec(job), Answer::Spec(spec)) => self.opening_spec_read(job, spec, now, out),
             (Purpose::Spec(job, version), Answer::Spec(Some(spec))) => self.spec_read(job, version, spec),
             (Purpose::AsideSpec(job, version), Answer::Spec(Some(spec))) => {
                 self.aside_spec_read(job, version, spec);

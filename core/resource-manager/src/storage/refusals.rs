@@ -26,9 +26,10 @@ impl ResourceManager {
             (Purpose::PutAssignments(partition), _) => self.assignments_refused(partition, refusal, out),
             (Purpose::Commit, Op::Commit(batch)) => self.commit_refused(batch, refusal, now, out),
             (Purpose::FileAssignments, _) => self.filing_refused(refusal, out),
-            (Purpose::PutBid(id) | Purpose::PutBidSpec(id), _) => {
-                refused(Some(id), refusal.to_string(), out);
-                self.drop_bid(id, now);
+            // What is wanted then is looked at again later.
+            (Purpose::Flow(key), _) => {
+                refused(Some(key.job), refusal.to_string(), out);
+                self.drop_flow(key, now);
             }
             (Purpose::TakeEpoch, _) => self.step_down(format!("storage refuses {refusal}"), out),
             (_, _) => refused(None, refusal.to_string(), out),

@@ -11,6 +11,7 @@ use crate::manager::ResourceManager;
 use crate::queries::figures::figures;
 use crate::queries::plan::plan;
 use crate::queries::snapshot::PictureSnapshot;
+use crate::storage::flows::FlowKind;
 use crate::tests::shard::ModelShard;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::Victim;
@@ -437,7 +438,7 @@ impl Case {
         for effect in out {
             self.perform(effect);
         }
-        assert!(self.rm.bids.len() <= AT_ONCE);
+        assert!(self.rm.flows.of_kind(FlowKind::HeadChange) <= AT_ONCE);
         self.hold_snapshot();
         self.hold_limits();
         self.hold_max_unavailable();

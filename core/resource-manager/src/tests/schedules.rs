@@ -78,6 +78,21 @@ fn finish_all(case: &mut Case, template: JobId) {
 }
 
 #[test]
+fn a_job_whose_spec_storage_refuses_is_made_once_it_does_not() {
+    let (mut case, template) = just_before();
+    case.refuses = Some(Box::new(|op| match op {
+        Op::Decide(Decision::PutSpec { .. }) => vec![0],
+        _ => Vec::new(),
+    }));
+    case.run_for(Span::seconds(30));
+    assert_eq!(made(&case, template), "");
+    assert!(!case.alarms.is_empty(), "a refusal is reported");
+    case.refuses = None;
+    case.run_for(Span::seconds(5));
+    assert_eq!(made(&case, template), "03:50");
+}
+
+#[test]
 fn each_due_time_makes_one_job_and_the_template_runs_nothing() {
     let (mut case, template) = case(Overlap::Skip, CatchUp::One);
     assert_eq!(case.waiting(template), [(ReasonCode::OnSchedule, 1)]);
