@@ -22,7 +22,7 @@ use echelon_core_model::volume::HostVolume;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, InstanceRange, JobId, RangeSet, Resources, Timestamp, VolumeId,
 };
-use echelon_core_testkit::build::{JobBuilder, main_group};
+use echelon_core_testkit::build::JobBuilder;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{FieldError, FieldProblem, Wire, decode, encode};
 use echelon_proto::echelon::shard::v1 as shard;
@@ -356,23 +356,34 @@ fn claim() -> impl Strategy<Value = Claim> {
     let quota = (any_of::resources(), any_of::resources(), any_of::whole());
     let quota = quota.prop_map(|(left, unit, count)| Quota { left, unit, count });
     let rest = (any_of::whole(), vec(victim, 0..3), of(quota), any::<bool>());
-    (claim_id(), any_of::job(), claim_parts(), "/[a-z]{0,3}", rest).prop_map(
-        |(id, job, parts, pool, (most, victims, quota, keeps_host))| Claim {
-            id,
-            job,
-            parts,
-            pool,
-            most,
-            victims,
-            quota,
-            keeps_host,
-        },
+    (
+        claim_id(),
+        any_of::job(),
+        claim_parts(),
+        (any_of::cluster_id(), "/[a-z]{0,3}"),
+        rest,
     )
+        .prop_map(
+            |(id, job, parts, (waits, pool), (most, victims, quota, keeps_host))| Claim {
+                id,
+                job,
+                parts,
+                waits,
+                pool,
+                most,
+                victims,
+                quota,
+                keeps_host,
+            },
+        )
 }
 
 fn claim_report() -> impl Strategy<Value = ClaimReport> {
-    (claim_id(), any_of::job(), claim_parts(), any_of::whole())
-        .prop_map(|(id, job, open, taken)| ClaimReport { id, job, open, taken })
+    (claim(), claim_parts(), any_of::whole()).prop_map(|(claim, open, taken)| ClaimReport {
+        claim,
+        open,
+        taken,
+    })
 }
 
 fn directive() -> impl Strategy<Value = Directive> {
@@ -679,37 +690,6 @@ proptest! {
 }
 
 /// Before gangs a claim was about one group: its fields are those of the first part, and an older reader knows that one.
-#[test]
-fn the_first_part_of_a_claim_is_where_it_was_when_it_was_the_only_one() {
-    let claim = shard::Claim {
-        id: Some(shard::ClaimId::default()),
-        job: vec![0; 16],
-        group: "main".to_owned(),
-        generation: 3,
-        count: 5,
-        ..Default::default()
-    };
-    let part = ClaimPart {
-        group: main_group(),
-        generation: Generation(3),
-        count: 5,
-    };
-    let read = Claim::from_wire(claim.clone()).unwrap();
-    assert_eq!(read.parts, std::slice::from_ref(&part));
-    assert_eq!(read.to_wire(), claim);
-    let report = shard::ClaimReport {
-        id: Some(shard::ClaimId::default()),
-        job: vec![0; 16],
-        group: "main".to_owned(),
-        generation: 3,
-        open: 5,
-        ..Default::default()
-    };
-    let read = ClaimReport::from_wire(report.clone()).unwrap();
-    assert_eq!(read.open, [part]);
-    assert_eq!(read.to_wire(), report);
-}
-
 fn told<T: Wire + Debug>(message: T::Message, path: &str, problem: FieldProblem) {
     let path = path.to_owned();
     assert_eq!(T::from_wire(message).unwrap_err(), FieldError { path, problem });

@@ -2,7 +2,7 @@
 //! claimant and whose instances may be taken; the shard chooses them on real hosts, holds the room and tells what it has. Soft as
 //! grants are: a claim that is lost is made again, and room that dies already is found before anything more is taken.
 
-use crate::id::{Epoch, Generation, GroupName, JobId};
+use crate::id::{ClusterId, Epoch, Generation, GroupName, JobId};
 use crate::resources::Resources;
 
 /// Names a claim; never used again.
@@ -35,6 +35,8 @@ pub struct Claim {
     /// For how many instances of which group room is wanted: of one group, or of all groups of a gang, for which there is room
     /// for all of it, or nobody is stopped.
     pub parts: Vec<ClaimPart>,
+    /// The cluster where the claimant waits. It is another one than the shard's only if capacity in a pool is wanted.
+    pub waits: ClusterId,
     /// The claimant's pool, for people.
     pub pool: String,
     /// Most instances that may be taken.
@@ -77,10 +79,8 @@ pub struct Victim {
 /// What a shard has done about a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimReport {
-    /// The claim.
-    pub id: ClaimId,
-    /// The claimant's job.
-    pub job: JobId,
+    /// The claim as it was sent last, without victims: a new resource manager goes on with it.
+    pub claim: Claim,
     /// For how many instances of each group room is held that nobody of the group was launched into yet. Some of it may still be
     /// in use by what is being stopped.
     pub open: Vec<ClaimPart>,
@@ -89,6 +89,12 @@ pub struct ClaimReport {
 }
 
 impl ClaimReport {
+    /// Whether instances were stopped for capacity in a pool, which the resource manager keeps for it there.
+    #[must_use]
+    pub const fn keeps_quota(&self) -> bool {
+        self.claim.quota.is_some() && self.taken > 0
+    }
+
     /// Whether room is held for any instance.
     #[must_use]
     pub fn holds_room(&self) -> bool {

@@ -403,7 +403,7 @@ impl Returns<'_> {
     /// Whether capacity is being made at a cluster for a job.
     fn is_claimant(&self, id: JobId, cluster: &ClusterId) -> bool {
         let mut claims = self.picture.preemption.all.values();
-        claims.any(|c| c.claim.job == id && c.waits == *cluster)
+        claims.any(|c| c.claim.job == id && c.claim.waits == *cluster)
     }
 
     /// Asks a shard for so many indexes that have not begun, the highest first. Returns how many were marked.

@@ -25,7 +25,8 @@ pub(crate) struct Claims {
 /// A claim as it is kept.
 #[derive(Debug)]
 struct Promise {
-    job: JobId,
+    /// The claim as it was sent last, without victims.
+    claim: Claim,
     parts: Vec<Part>,
     /// When the room is free again.
     until: Timestamp,
@@ -57,9 +58,8 @@ impl Claims {
 
     /// What is to be told of all claims.
     pub(crate) fn report(&self) -> ReportPart {
-        let claims = self.all.iter().map(|(id, p)| ClaimReport {
-            id: *id,
-            job: p.job,
+        let claims = self.all.values().map(|p| ClaimReport {
+            claim: p.claim.clone(),
             open: p.parts.iter().map(Part::told).collect(),
             taken: u64::try_from(p.taken.len()).unwrap_or(u64::MAX),
         });
@@ -86,7 +86,7 @@ impl Claims {
     /// For how many instances of a group room is held, by host.
     fn held_for(&self, job: JobId, group: &GroupName) -> BTreeMap<&HostId, u64> {
         let mut out: BTreeMap<&HostId, u64> = BTreeMap::new();
-        let of_job = self.all.values().filter(|p| p.job == job);
+        let of_job = self.all.values().filter(|p| p.claim.job == job);
         for part in of_job.flat_map(|p| &p.parts).filter(|p| p.group == *group) {
             for (host, n) in &part.open {
                 *out.entry(host).or_default() += n;
@@ -97,7 +97,7 @@ impl Claims {
 
     /// An instance of a group is about to be launched on a host: it has its room now.
     pub(crate) fn launched(&mut self, job: JobId, group: &GroupName, host: &HostId) {
-        let of_job = self.all.values_mut().filter(|p| p.job == job);
+        let of_job = self.all.values_mut().filter(|p| p.claim.job == job);
         let mut of_group = of_job.flat_map(|p| &mut p.parts).filter(|p| p.group == *group);
         if let Some(part) = of_group.find(|p| p.open.contains_key(host))
             && let Some(open) = part.open.get_mut(host)
@@ -106,6 +106,13 @@ impl Claims {
             part.open.retain(|_, n| *n > 0);
             self.untold = true;
         }
+    }
+}
+
+fn without_victims(claim: Claim) -> Claim {
+    Claim {
+        victims: Vec::new(),
+        ..claim
     }
 }
 
@@ -127,7 +134,10 @@ impl Shard {
         self.claims.all.retain(|id, _| named.contains(id));
         for claim in claims {
             match self.claims.all.get_mut(&claim.id) {
-                Some(promise) => promise.until = until,
+                Some(promise) => {
+                    promise.until = until;
+                    promise.claim = without_victims(claim);
+                }
                 None => {
                     let promise = self.promise(&claim, until);
                     self.claims.all.insert(claim.id, promise);
@@ -153,7 +163,7 @@ impl Shard {
             open: BTreeMap::new(),
         };
         let mut promise = Promise {
-            job: claim.job,
+            claim: without_victims(claim.clone()),
             parts: claim.parts.iter().map(part).collect(),
             until,
             taken: BTreeSet::new(),

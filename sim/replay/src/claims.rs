@@ -22,7 +22,8 @@ pub struct Claims {
 /// Capacity that is held for a request.
 #[derive(Debug)]
 struct Promise {
-    job: JobId,
+    /// The request as it was sent last, without victims.
+    claim: Claim,
     parts: Vec<HeldPart>,
     taken: u64,
 }
@@ -92,9 +93,8 @@ impl Claims {
             generation: p.slice.2,
             count: p.open.values().sum(),
         };
-        let told = self.all.iter().map(|(id, p)| ClaimReport {
-            id: *id,
-            job: p.job,
+        let told = self.all.values().map(|p| ClaimReport {
+            claim: p.claim.clone(),
             open: p.parts.iter().map(part).collect(),
             taken: p.taken,
         });
@@ -167,7 +167,10 @@ impl Shard<'_> {
             done.extend(self.preempt(&slice, &host, n));
         }
         Promise {
-            job: claim.job,
+            claim: Claim {
+                victims: Vec::new(),
+                ..claim.clone()
+            },
             parts,
             taken,
         }

@@ -34,6 +34,7 @@ fn repeated(view: &OpenRequest) -> Claim {
         most: 0,
         victims: Vec::new(),
         parts: view.claim.parts.clone(),
+        waits: view.claim.waits.clone(),
         pool: view.claim.pool.clone(),
         ..view.claim
     }

@@ -141,18 +141,18 @@ pub(crate) fn withheld(facts: &FederationFacts, claims: &PreemptionRequests) -> 
             continue;
         }
         let open = report.map(|r| r.open.as_slice());
-        let before = open.and_then(|_| on_hosts.get(&(job, &view.waits, &first.group)));
+        let before = open.and_then(|_| on_hosts.get(&(job, &view.claim.waits, &first.group)));
         if let (Some(more), Some(before)) = (open, before.and_then(|i| kept.get_mut(*i))) {
             add(&mut before.parts, &view.claim.parts);
             before.open.iter_mut().for_each(|open| add(open, more));
             continue;
         }
         if open.is_some() {
-            on_hosts.insert((job, &view.waits, &first.group), kept.len());
+            on_hosts.insert((job, &view.claim.waits, &first.group), kept.len());
         }
         kept.push(KeptCapacity {
             claim: &view.claim,
-            waits: &view.waits,
+            waits: &view.claim.waits,
             parts: view.claim.parts.clone(),
             open: open.map(<[ClaimPart]>::to_vec),
         });
@@ -223,7 +223,7 @@ pub(crate) fn expire(
     let ends = |view: &OpenRequest| {
         let said = view.report.as_ref();
         let met = view.is_met();
-        let claimant = claimant(facts, view.claim.job, &view.waits, &view.claim.parts);
+        let claimant = claimant(facts, view.claim.job, &view.claim.waits, &view.claim.parts);
         let unwanted = claimant
             .as_ref()
             .is_none_or(|c| c.slices.iter().all(|s| s.wanting == 0));

@@ -93,7 +93,7 @@ pub(crate) fn open_requests(
     let mut bound: BTreeMap<(JobId, ClusterId, Vec<GroupName>), BoundClaimant> = BTreeMap::new();
     for mut made in plan.requests {
         let groups = made.claim.parts.iter().map(|p| p.group.clone()).collect();
-        let key = (made.claim.job, made.waits.clone(), groups);
+        let key = (made.claim.job, made.claim.waits.clone(), groups);
         let of_claimant = bound.entry(key).or_insert_with(|| bind_claimant(facts, &made));
         if made.claim.parts.iter().any(|p| p.generation == UNBOUND) {
             report.changed.insert(made.claim.job);
@@ -114,7 +114,7 @@ fn bind_claimant(facts: &mut FederationFacts, made: &PlannedRequest) -> BoundCla
     if let Some(mut job) = (!free.is_empty()).then(|| facts.jobs.lend(&id)).flatten() {
         if let Some(spec) = job.running() {
             for part in free {
-                let shares = [(made.waits.clone(), part.count)];
+                let shares = [(made.claim.waits.clone(), part.count)];
                 let bound = bind(&mut job, &spec, &part.group, &shares).into_iter();
                 fresh.extend(bound.map(|(key, count)| ClaimPart {
                     group: key.group,

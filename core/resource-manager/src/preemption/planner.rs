@@ -28,8 +28,6 @@ const NO_VICTIMS: &str = "pools that exceed their entitlement leave no host with
 pub(crate) struct PlannedRequest {
     /// The cluster with the shard that is to stop instances.
     pub(crate) cluster: ClusterId,
-    /// The cluster where the requesting group waits.
-    pub(crate) waits: ClusterId,
     pub(crate) claim: Claim,
 }
 
@@ -344,11 +342,11 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
         self.limits.spend(&draft.cluster, draft.most);
         PlannedRequest {
             cluster: draft.cluster,
-            waits: slice.cluster.clone(),
             claim: Claim {
                 id: (self.name)(),
                 job: request.job,
                 parts: parts(request, slice, draft.count),
+                waits: slice.cluster.clone(),
                 pool: self.left.path(request.pool),
                 most: draft.most,
                 victims: draft.offered.victims,

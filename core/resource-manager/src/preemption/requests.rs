@@ -21,9 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct OpenRequest {
     /// The cluster where instances are to be stopped.
     pub cluster: ClusterId,
-    /// The cluster where the requesting group waits. It is another one only when a pool lacks the capacity.
-    pub waits: ClusterId,
-    /// What its shard is asked for. Of a request of an earlier leader: only the id, the job and what is open.
+    /// What its shard is asked for. Of a request of an earlier leader without victims.
     pub claim: Claim,
     /// What was bound for it and is not known yet to the shard, or, where a pool lacks capacity, not stored.
     /// Until it is, the request is not sent: the shard could only answer that it does not know the job.
@@ -111,7 +109,7 @@ impl PreemptionRequests {
         let of_job = self
             .all
             .values()
-            .filter(|c| c.claim.job == job && c.waits == key.cluster);
+            .filter(|c| c.claim.job == job && c.claim.waits == key.cluster);
         let (mut on_hosts, mut in_pools) = (0u64, 0);
         for view in of_job {
             let report = view.report.as_ref();
@@ -127,15 +125,14 @@ impl PreemptionRequests {
     /// Notes admitted instances: requests for capacity in a pool are about so many less.
     pub(crate) fn admitted(&mut self, admitted: &[Admission]) {
         let views = self.all.values_mut().filter(|v| v.claim.quota.is_some());
-        for OpenRequest { claim, waits, .. } in views {
+        for OpenRequest { cluster, claim, .. } in views {
             let of_job = admitted.iter().filter(|a| a.job == claim.job);
-            for (admission, (cluster, generation, n)) in
-                of_job.flat_map(|a| a.more.iter().map(move |m| (a, m)))
-            {
+            for (admission, (at, generation, n)) in of_job.flat_map(|a| a.more.iter().map(move |m| (a, m))) {
                 let of = |p: &&mut ClaimPart| (&p.group, p.generation) == (&admission.group, *generation);
-                let part = claim.parts.iter_mut().find(of).filter(|_| cluster == waits);
+                let part = claim.parts.iter_mut().find(of).filter(|_| *at == claim.waits);
                 if let Some(part) = part {
                     part.count = part.count.saturating_sub(*n);
+                    self.untold.insert(cluster.clone());
                 }
             }
         }
@@ -150,18 +147,13 @@ impl PreemptionRequests {
 
     /// Adds a request that is to be sent.
     pub(crate) fn add(&mut self, made: PlannedRequest, awaits: Vec<ClaimPart>, now: Timestamp) {
-        let PlannedRequest {
-            cluster,
-            waits,
-            claim,
-        } = made;
+        let PlannedRequest { cluster, claim } = made;
         for part in &claim.parts {
             self.holders.remove(&(claim.job, part.group.clone()));
         }
         self.untold.insert(cluster.clone());
         let view = OpenRequest {
             cluster,
-            waits,
             claim,
             awaits,
             since: now,
@@ -229,11 +221,11 @@ impl PreemptionRequests {
     /// For any other unknown one the shard gets all requests again.
     /// One that was reported before and is not in this report has lapsed at the shard: its capacity is free.
     pub fn heard(&mut self, cluster: &ClusterId, told: Vec<ClaimReport>, full: bool, now: Timestamp) {
-        let named: BTreeSet<ClaimId> = told.iter().map(|r| r.id).collect();
+        let named: BTreeSet<ClaimId> = told.iter().map(|r| r.claim.id).collect();
         self.all
             .retain(|id, c| c.cluster != *cluster || c.report.is_none() || named.contains(id));
         for report in told {
-            if let Some(known) = self.all.get_mut(&report.id) {
+            if let Some(known) = self.all.get_mut(&report.claim.id) {
                 let before = known.report.as_ref().map_or(0, |r| r.taken);
                 let more = report.taken.saturating_sub(before);
                 if more > 0 {
@@ -241,13 +233,12 @@ impl PreemptionRequests {
                     self.budget.spend(more);
                 }
                 known.had_room |= report.holds_room();
-                known.had_room |= known.claim.quota.is_some() && report.taken > 0;
+                known.had_room |= report.keeps_quota();
                 known.report = Some(report);
-            } else if full && report.holds_room() {
+            } else if full && (report.holds_room() || report.keeps_quota()) {
                 let adopted = OpenRequest {
                     cluster: cluster.clone(),
-                    waits: cluster.clone(),
-                    claim: adopted(&report),
+                    claim: report.claim.clone(),
                     awaits: Vec::new(),
                     since: now,
                     report: Some(report),
@@ -258,19 +249,6 @@ impl PreemptionRequests {
                 self.untold.insert(cluster.clone());
             }
         }
-    }
-}
-
-fn adopted(report: &ClaimReport) -> Claim {
-    Claim {
-        id: report.id,
-        job: report.job,
-        parts: report.open.clone(),
-        pool: String::new(),
-        most: 0,
-        victims: Vec::new(),
-        quota: None,
-        keeps_host: false,
     }
 }
 
@@ -313,7 +291,7 @@ fn is_known(facts: &FederationFacts, view: &OpenRequest, part: &ClaimPart) -> bo
     }
     let key = SliceKey {
         group: part.group.clone(),
-        cluster: view.waits.clone(),
+        cluster: view.claim.waits.clone(),
         generation: part.generation,
     };
     let here = |r: &&AssignedRange| r.cluster == key.cluster && r.generation == key.generation;

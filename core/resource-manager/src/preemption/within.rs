@@ -21,8 +21,7 @@ pub(crate) fn within(known: PreemptionInputs<'_>) -> BTreeSet<PoolIdx> {
         let own = pool(view.claim.job)?;
         let first = view.claim.victims.first();
         let is_within = first.map(|victim| pool(victim.job) == Some(own));
-        let is_adopted = view.claim.pool.is_empty();
-        is_within.unwrap_or(is_adopted).then_some(own)
+        is_within.unwrap_or(!view.claim.keeps_host).then_some(own)
     };
     known.requests.all.values().filter_map(of).collect()
 }

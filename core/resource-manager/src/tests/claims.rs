@@ -20,7 +20,9 @@ impl ModelShard {
         let named: BTreeSet<ClaimId> = claims.iter().map(|c| c.id).collect();
         self.claims.retain(|id, _| named.contains(id));
         for claim in claims {
-            if !self.claims.contains_key(&claim.id) {
+            if let Some(known) = self.claims.get_mut(&claim.id) {
+                known.claim = claim;
+            } else {
                 let promise = self.promise(claim);
                 self.claims.insert(promise.claim.id, promise);
             }
@@ -183,9 +185,11 @@ impl ModelShard {
             generation: *generation,
             count: *count,
         };
-        let claims = self.claims.iter().map(|(id, p)| ClaimReport {
-            id: *id,
-            job: p.claim.job,
+        let claims = self.claims.values().map(|p| ClaimReport {
+            claim: Claim {
+                victims: Vec::new(),
+                ..p.claim.clone()
+            },
             open: p.open.iter().map(part).collect(),
             taken: p.taken,
         });

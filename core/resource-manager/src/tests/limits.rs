@@ -142,6 +142,35 @@ fn a_new_leader_takes_nobody_twice_for_room_in_a_pool() {
 }
 
 #[test]
+fn a_new_leader_keeps_what_was_left_in_a_pool_for_what_it_was_left_for() {
+    let mut case = under_a_limit(6);
+    let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
+    case.run_for(Span::seconds(2));
+    case.shard("a").dies_at_once = false;
+    // It waits at another cluster than the one where instances are stopped for it.
+    let y = case.job(2, batch(1).pool("/t/y").only(&["b"]).shape(shape(3, 100)));
+    case.run_for(Span::seconds(40));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 3));
+    case.fail_over();
+    case.run_for(Span::seconds(20));
+    let requests = &case.rm.picture().preemption.all;
+    let open: Vec<_> = requests
+        .values()
+        .map(|r| (r.claim.waits.as_str(), r.claim.quota.is_some()))
+        .collect();
+    assert_eq!(open, [("b", true)], "the whole request is known again");
+    // Two others end by themselves: nothing of their job takes their place.
+    case.at("a", |s, now| s.finish_of(x, 2, RunState::Succeeded, now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(active(&case, [x, y]), [4, 0]);
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!((active(&case, [y]), taken(&case)), ([1], 3));
+    case.run_for(Span::minutes(1));
+    assert!(case.rm.picture().preemption.all.is_empty());
+}
+
+#[test]
 fn a_storm_below_a_limit_keeps_the_pace_of_claims() {
     let mut case = Case::with(&[("a", 8_000)]);
     case.set_pool("/t", 4_000);

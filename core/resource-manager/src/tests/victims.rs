@@ -166,7 +166,6 @@ fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
     let mut requests = case.rm.picture().preemption.clone();
     let view = |number: u64, awaits: Vec<ClaimPart>| OpenRequest {
         cluster: ClusterId::new("a"),
-        waits: ClusterId::new("a"),
         claim: Claim {
             id: ClaimId {
                 epoch: Epoch(1),
@@ -174,6 +173,7 @@ fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
             },
             job,
             parts: Vec::new(),
+            waits: ClusterId::new("a"),
             pool: String::new(),
             most: 30,
             victims: Vec::new(),

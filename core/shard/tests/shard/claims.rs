@@ -2,7 +2,7 @@
 //! one job here; the shard does not ask whose they are.
 
 use crate::cluster::Cluster;
-use crate::world::{Storage, World, job, range, seconds, task};
+use crate::world::{Storage, World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
 use echelon_core_model::control::Control;
@@ -70,6 +70,7 @@ fn claim_of(name: &str, number: u64) -> Claim {
             generation: Generation(1),
             count: 1,
         }],
+        waits: c1(),
         pool: "/owner".to_owned(),
         most: 4,
         victims: vec![Victim {

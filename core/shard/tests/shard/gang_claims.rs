@@ -1,7 +1,7 @@
 //! Claims and gangs: room is made for all of a gang, or nobody is stopped; and all of one is stopped, or nothing of it.
 
 use crate::cluster::Cluster;
-use crate::world::{World, job, range, seconds};
+use crate::world::{World, c1, job, range, seconds};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Victim};
 use echelon_core_model::directive::{Order, ReportPart, SliceOrder};
@@ -82,6 +82,7 @@ fn claim(number: u64, of: (JobId, &JobSpec), most: u64, victims: (JobId, &JobSpe
         },
         job: of.0,
         parts: parts.collect(),
+        waits: c1(),
         pool: "/owner".to_owned(),
         most,
         victims: victims.collect(),

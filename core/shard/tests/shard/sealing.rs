@@ -318,6 +318,7 @@ fn a_claim_of_a_deposed_resource_manager_that_waited_for_a_recovery_stops_nothin
         id,
         job: job_id(9),
         parts: Vec::new(),
+        waits: c1(),
         pool: "/owner".to_owned(),
         most: 1,
         victims: vec![Victim {

@@ -1,6 +1,6 @@
 //! Claims, and what shards tell of them.
 
-use crate::convert::fields::{group, job_bytes, job_id, list, messages, optional, required};
+use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, optional, required};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
@@ -50,18 +50,6 @@ impl Wire for ClaimPart {
     }
 }
 
-/// The first part has fields of its own: once a claim had no other.
-fn first_and_others(parts: &[ClaimPart]) -> (wire::ClaimPart, Vec<wire::ClaimPart>) {
-    let mut parts = messages(parts).into_iter();
-    (parts.next().unwrap_or_default(), parts.collect())
-}
-
-fn parts(first: wire::ClaimPart, others: Vec<wire::ClaimPart>) -> Result<Vec<ClaimPart>, FieldError> {
-    let mut out = vec![ClaimPart::from_wire(first)?];
-    out.extend(list("others", others)?);
-    Ok(out)
-}
-
 impl Wire for Claim {
     type Message = wire::Claim;
 
@@ -70,38 +58,32 @@ impl Wire for Claim {
             id,
             job,
             parts,
+            waits,
             pool,
             most,
             victims,
             quota,
             keeps_host,
         } = self;
-        let (first, others) = first_and_others(parts);
         wire::Claim {
             id: Some(id.to_wire()),
             job: job_bytes(*job),
-            group: first.group,
-            generation: first.generation,
+            parts: messages(parts),
+            waits: waits.to_string(),
             pool: pool.clone(),
-            count: first.count,
             most: *most,
             victims: messages(victims),
-            others,
             quota: quota.map(|q| q.to_wire()),
             keeps_host: *keeps_host,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let first = wire::ClaimPart {
-            group: message.group,
-            generation: message.generation,
-            count: message.count,
-        };
         Ok(Self {
             id: required("id", message.id)?,
             job: job_id("job", &message.job)?,
-            parts: parts(first, message.others)?,
+            parts: list("parts", message.parts)?,
+            waits: cluster("waits", &message.waits)?,
             pool: message.pool,
             most: message.most,
             victims: list("victims", message.victims)?,
@@ -167,29 +149,18 @@ impl Wire for ClaimReport {
     type Message = wire::ClaimReport;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { id, job, open, taken } = self;
-        let (first, others) = first_and_others(open);
+        let Self { claim, open, taken } = self;
         wire::ClaimReport {
-            id: Some(id.to_wire()),
-            job: job_bytes(*job),
-            group: first.group,
-            generation: first.generation,
-            open: first.count,
+            claim: Some(claim.to_wire()),
+            open: messages(open),
             taken: *taken,
-            others,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
-        let first = wire::ClaimPart {
-            group: message.group,
-            generation: message.generation,
-            count: message.open,
-        };
         Ok(Self {
-            id: required("id", message.id)?,
-            job: job_id("job", &message.job)?,
-            open: parts(first, message.others)?,
+            claim: required("claim", message.claim)?,
+            open: list("open", message.open)?,
             taken: message.taken,
         })
     }
