@@ -22,11 +22,14 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> R
     });
     let hierarchy = Arc::clone(&facts.hierarchy);
     let mut out = Rooms::new(hierarchy, facts.lent_kinds(), clusters.collect());
-    for (pool, of) in ledger.known() {
-        out.take_pool(pool, of.held());
-        for (user, has) in of.users() {
-            out.user_takes(pool, user, has);
-        }
+    let mut users = Vec::new();
+    let own = ledger.known().map(|(pool, of)| {
+        users.extend(of.users().map(|(user, has)| (pool, user, has)));
+        (pool, of.held())
+    });
+    out.take_all(own);
+    for (pool, user, has) in users {
+        out.user_takes(pool, user, has);
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out

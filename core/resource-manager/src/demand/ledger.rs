@@ -67,9 +67,8 @@ impl Ledger {
     /// Brings the sums up to date with the jobs that have changed.
     pub(crate) fn refresh(&mut self, facts: &FederationFacts, changed: BTreeSet<JobId>) -> LedgerChanges {
         let mut jobs = changed;
-        let basis = Basis::of(facts);
-        if basis != self.basis {
-            jobs.extend(self.rebase(basis));
+        if !self.basis.is_of(facts) {
+            jobs.extend(self.rebase(Basis::of(facts)));
         }
         let mut pools = BTreeSet::new();
         for id in &jobs {

@@ -85,6 +85,8 @@ impl Totals {
         };
         let pools = different(&self.pools, &derived.pools);
         of.extend(pools.map(|pool| format!("pool {}", path(pool))));
+        let unsettled = self.pools.iter().filter(|(_, of)| of.held() != of.count_held());
+        of.extend(unsettled.map(|(pool, _)| format!("what pool {} has", path(pool))));
         let uses = different(&self.uses, &derived.uses);
         of.extend(uses.map(|cluster| format!("cluster {cluster}")));
         let uses_on = different(&self.uses_on, &derived.uses_on);

@@ -10,7 +10,7 @@ use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
 use echelon_core_model::{ClusterId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, HostPoolIdx, Terms};
+use echelon_core_pools::{Held, HostPoolIdx};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,10 +34,16 @@ pub(crate) struct OfPool {
     choosy: usize,
     /// What users have of it, where it is fair to them.
     users: BTreeMap<Arc<str>, ResourceSum>,
+    /// Of the ordinary capacity that its jobs have, what is not preemptible.
+    firm: ResourceSum,
+    /// Of that capacity, what controllers have.
+    controllers: ResourceSum,
     /// Instances that are granted or active.
     instances: u64,
     /// Jobs of which something has begun.
     jobs: u64,
+    /// What all of this amounts to. A cycle reads it of every pool.
+    held: Held,
 }
 
 impl OfPool {
@@ -64,16 +70,16 @@ impl OfPool {
     }
 
     /// What its jobs have, granted or active.
-    pub(crate) fn held(&self) -> Held {
-        let of = |which: fn(&Terms) -> bool| {
-            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
-            let allocated = some.map(|(_, sums)| sums.ordinary.allocated.counted());
-            allocated.fold(Resources::ZERO, Resources::plus)
-        };
+    pub(crate) const fn held(&self) -> Held {
+        self.held
+    }
+
+    /// The same, from its sums.
+    pub(crate) fn count_held(&self) -> Held {
         let BothSums { ordinary, lent } = &self.sums;
         Held {
-            firm: of(|terms| !terms.preemptible),
-            controllers: of(|terms| terms.controller),
+            firm: self.firm.counted(),
+            controllers: self.controllers.counted(),
             instances: self.instances,
             jobs: self.jobs,
             ..Held::plain(ordinary.allocated.counted(), lent.allocated.counted())
@@ -159,6 +165,13 @@ impl Totals {
         }
         for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
             counter.all(of_pool.sums.pairs(group.sums));
+            let (terms, allocated) = (group.choice.terms, group.sums.ordinary.allocated);
+            if !terms.preemptible {
+                counter.sum(&mut of_pool.firm, allocated);
+            }
+            if terms.controller {
+                counter.sum(&mut of_pool.controllers, allocated);
+            }
             let names = usize::from(!group.choice.only.is_empty());
             let mut of_choice = of_pool.by_choice.remove(&group.choice).unwrap_or_else(|| {
                 of_pool.choosy += names;
@@ -171,6 +184,7 @@ impl Totals {
                 of_pool.by_choice.insert(group.choice, of_choice);
             }
         }
+        of_pool.held = of_pool.count_held();
         if *of_pool == OfPool::default() {
             self.pools.remove(&entry.pool_ref());
         }
