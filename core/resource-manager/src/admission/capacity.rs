@@ -22,13 +22,8 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> R
     });
     let hierarchy = Arc::clone(&facts.hierarchy);
     let mut out = Rooms::new(hierarchy, facts.lent_kinds(), clusters.collect());
-    let mut users = Vec::new();
-    let own = ledger.known().map(|(pool, of)| {
-        users.extend(of.users().map(|(user, has)| (pool, user, has)));
-        (pool, of.held())
-    });
-    out.take_all(own);
-    for (pool, user, has) in users {
+    out.take_all(ledger.held());
+    for (pool, user, has) in ledger.users() {
         out.user_takes(pool, user, has);
     }
     out.entitle(&entitled.ordinary, &entitled.lent);

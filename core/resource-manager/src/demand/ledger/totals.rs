@@ -3,7 +3,7 @@
 //! and the sum is wrong until another leader computes it again.
 
 use crate::demand::basis::Basis;
-use crate::demand::entry::Entry;
+use crate::demand::entry;
 use crate::demand::entry::sums::{BothSums, Choice, GroupSums};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
@@ -11,7 +11,8 @@ use echelon_core_model::spec::MAX_INSTANCES;
 use echelon_core_model::{ClusterId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx};
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 // Instances are counted exactly for more jobs than any leader has: a job has at most 10,000,000.
@@ -42,8 +43,6 @@ pub(crate) struct OfPool {
     instances: u64,
     /// Jobs of which something has begun.
     jobs: u64,
-    /// What all of this amounts to. A cycle reads it of every pool.
-    held: Held,
 }
 
 impl OfPool {
@@ -70,12 +69,7 @@ impl OfPool {
     }
 
     /// What its jobs have, granted or active.
-    pub(crate) const fn held(&self) -> Held {
-        self.held
-    }
-
-    /// The same, from its sums.
-    pub(crate) fn count_held(&self) -> Held {
+    pub(crate) fn held(&self) -> Held {
         let BothSums { ordinary, lent } = &self.sums;
         Held {
             firm: self.firm.counted(),
@@ -91,6 +85,10 @@ impl OfPool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
     pub(crate) pools: BTreeMap<PoolRef, OfPool>,
+    /// What the jobs of pools in the tree have, granted or active. A cycle reads it of every pool.
+    pub(crate) held: BTreeMap<PoolIdx, Held>,
+    /// Pools in the tree with users, where they are fair to them.
+    pub(crate) shared: BTreeSet<PoolIdx>,
     /// What could be active of work that asks for GPUs.
     pub(crate) with_gpus: ResourceSum,
     /// What is taken of each cluster.
@@ -98,7 +96,7 @@ pub(crate) struct Totals {
     /// Of these, what is taken by work that needs hosts of a host pool.
     pub(crate) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Taken<ResourceSum>>,
     /// What pools that take jobs have where.
-    pub(crate) places: BTreeMap<(PoolIdx, ClusterId), Taken<ResourceSum>>,
+    pub(crate) places: BTreeMap<(ClusterId, PoolIdx), Taken<ResourceSum>>,
     /// Steps that did not match.
     pub(crate) errors: u64,
 }
@@ -133,17 +131,27 @@ impl Counter<'_> {
 
     /// A sum of a map, which holds none that is zero.
     fn in_map<K: Ord>(&mut self, map: &mut BTreeMap<K, Taken<ResourceSum>>, key: K, by: Taken) {
-        let mut sum = map.remove(&key).unwrap_or_default();
-        self.all(sum.pairs(by));
-        if sum != Taken::default() {
-            map.insert(key, sum);
+        match map.entry(key) {
+            Entry::Occupied(mut sum) => {
+                self.all(sum.get_mut().pairs(by));
+                if *sum.get() == Taken::default() {
+                    sum.remove();
+                }
+            }
+            Entry::Vacant(place) => {
+                let mut sum = Taken::default();
+                self.all(sum.pairs(by));
+                if sum != Taken::default() {
+                    place.insert(sum);
+                }
+            }
         }
     }
 }
 
 impl Totals {
     /// Adds an entry with what its groups come to, or subtracts one that was added.
-    pub(crate) fn take(&mut self, step: Step, entry: &Entry, groups: Vec<GroupSums>, basis: &Basis) {
+    pub(crate) fn take(&mut self, step: Step, entry: &entry::Entry, groups: Vec<GroupSums>, basis: &Basis) {
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
@@ -173,18 +181,37 @@ impl Totals {
                 counter.sum(&mut of_pool.controllers, allocated);
             }
             let names = usize::from(!group.choice.only.is_empty());
-            let mut of_choice = of_pool.by_choice.remove(&group.choice).unwrap_or_else(|| {
-                of_pool.choosy += names;
-                BothSums::default()
-            });
-            counter.all(of_choice.pairs(group.sums));
-            if of_choice == BothSums::default() {
-                of_pool.choosy = of_pool.choosy.saturating_sub(names);
-            } else {
-                of_pool.by_choice.insert(group.choice, of_choice);
+            match of_pool.by_choice.entry(group.choice) {
+                Entry::Occupied(mut of_choice) => {
+                    counter.all(of_choice.get_mut().pairs(group.sums));
+                    if *of_choice.get() == BothSums::default() {
+                        of_choice.remove();
+                        of_pool.choosy = of_pool.choosy.saturating_sub(names);
+                    }
+                }
+                Entry::Vacant(place) => {
+                    let mut of_choice = BothSums::default();
+                    counter.all(of_choice.pairs(group.sums));
+                    if of_choice != BothSums::default() {
+                        place.insert(of_choice);
+                        of_pool.choosy += names;
+                    }
+                }
             }
         }
-        of_pool.held = of_pool.count_held();
+        if let Some(pool) = entry.pool {
+            let held = of_pool.held();
+            if held == Held::default() {
+                self.held.remove(&pool);
+            } else {
+                self.held.insert(pool, held);
+            }
+            if of_pool.users.is_empty() {
+                self.shared.remove(&pool);
+            } else {
+                self.shared.insert(pool);
+            }
+        }
         if *of_pool == OfPool::default() {
             self.pools.remove(&entry.pool_ref());
         }
@@ -194,7 +221,7 @@ impl Totals {
         }
         for (cluster, used) in entry.uses(basis) {
             if let Some(pool) = entry.pool {
-                counter.in_map(&mut self.places, (pool, cluster.clone()), used);
+                counter.in_map(&mut self.places, (cluster.clone(), pool), used);
             }
             counter.in_map(&mut self.uses, cluster, used);
         }
