@@ -11,6 +11,7 @@ use crate::hold::{HoldScope, Holds, InForce};
 use crate::queue::{Likeness, Line, Queue, Turn};
 use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
+use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -223,11 +224,17 @@ pub fn admit(
     }
     let (mut lines, mut fair) = (Vec::new(), Vec::new());
     let most = rooms.most_left(side);
+    // The least of each kind that any of them asks for at once.
+    let mut least = Resources::MAX;
     for (pool, of_pool) in queue.pools() {
-        let left = rooms.left(pool, side);
-        if !of_pool.least().fits(most.min_each(left.most())) {
+        if !of_pool.least().fits(most) {
             continue;
         }
+        let left = rooms.left(pool, side);
+        if !of_pool.least().fits(left.most()) {
+            continue;
+        }
+        least = least.min_each(of_pool.least());
         let of_side = of_pool.iter().filter(|(like, _)| like.terms.side == side);
         let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
         let mut of_users = Vec::new();
@@ -251,6 +258,10 @@ pub fn admit(
     let mut out: Vec<Admission> = Vec::new();
     let ScopedHolds { holds, scope, begun } = holds;
     let had_begun = |of: &Turn| begun.contains(&of.job);
+    // Where nothing is held, nothing becomes free here. Once no cluster has what any of them asks for at least,
+    // nobody need be looked at any more.
+    let is_used_up =
+        |rooms: &Rooms, took: bool| took && holds.all.is_empty() && !least.fits(rooms.most_left(side));
     let mut kept = InForce::new(holds, scope, rooms, had_begun);
     while let Some(Reverse((turn, i))) = heads.pop() {
         kept.reach(turn, rooms, |of| {
@@ -260,7 +271,11 @@ pub fn admit(
             kept.face(users.pool(), rooms);
             let got = users.step(rooms, &ask, route).unwrap_or_default();
             kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());
+            let is_over = is_used_up(rooms, !got.is_empty());
             out.extend(got);
+            if is_over {
+                break;
+            }
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
@@ -283,6 +298,9 @@ pub fn admit(
                 continue;
             }
             out.extend(request.groups_of(admission));
+            if is_used_up(rooms, total > 0) {
+                break;
+            }
         }
         heads.extend(turns.next().map(|next| Reverse((next, i))));
     }

@@ -48,6 +48,11 @@ impl Entitlements {
         set(&mut self.caps, pool, |_| cap);
     }
 
+    /// Another amount.
+    pub(crate) fn set_amount(&mut self, pool: PoolIdx, amount: Resources) {
+        set(&mut self.amounts, pool, |_| amount);
+    }
+
     /// What a pool may use; of the root, all that there is.
     #[must_use]
     pub fn amount(&self, pool: PoolIdx) -> Resources {
@@ -119,24 +124,42 @@ pub(crate) fn divide(
     set(&mut out.amounts, ROOT, |_| capacity);
     let mut parts = Vec::new();
     for node in hierarchy.indexes() {
-        let children = hierarchy.children(node);
         for kind in Kind::ALL {
-            parts.clear();
-            parts.extend(children.clone().map(|c| {
-                let kept = kept.get(c).map_or(0, |r| r.get(kind));
-                Part::new(hierarchy.pool(c), kind, out.cap(c).get(kind), kept)
-            }));
-            let levels = share_out(out.amount(node).get(kind), &parts);
-            for (i, (child, part)) in children.clone().zip(&parts).enumerate() {
-                let units = part.units(i, &levels);
-                set(&mut out.amounts, child, |r| r.with(kind, units));
-            }
-            if let Some(slot) = out.levels.get_mut(node).and_then(|l| l.get_mut(kind as usize)) {
-                *slot = levels;
-            }
+            divide_node(hierarchy, &mut out, kept, (node, kind), &mut parts, |_| ());
         }
     }
     out
+}
+
+/// Divides what a node has of one kind over its children, which keep what they have. Calls `changed` with
+/// each child that gets another amount than before. `parts` only saves allocations.
+pub(crate) fn divide_node(
+    hierarchy: &Hierarchy,
+    out: &mut Entitlements,
+    kept: &[Resources],
+    (node, kind): (PoolIdx, Kind),
+    parts: &mut Vec<Part>,
+    mut changed: impl FnMut(PoolIdx),
+) {
+    let children = hierarchy.children(node);
+    parts.clear();
+    parts.extend(children.clone().map(|c| {
+        let kept = kept.get(c).map_or(0, |r| r.get(kind));
+        Part::new(hierarchy.pool(c), kind, out.cap(c).get(kind), kept)
+    }));
+    let levels = share_out(out.amount(node).get(kind), parts);
+    for (i, (child, part)) in children.zip(parts.iter()).enumerate() {
+        let units = part.units(i, &levels);
+        set(&mut out.amounts, child, |r| {
+            if r.get(kind) != units {
+                changed(child);
+            }
+            r.with(kind, units)
+        });
+    }
+    if let Some(slot) = out.levels.get_mut(node).and_then(|l| l.get_mut(kind as usize)) {
+        *slot = levels;
+    }
 }
 
 /// A child in the division of one kind.

@@ -1,11 +1,13 @@
 //! Round 0 of entitlement, kept while demands change. Most changes of demand change no amount: a pool that
 //! has more demand than it gets, before and after, leaves every other pool with what it has. Such a change
-//! costs a walk up the tree. After any other change the next read divides the whole capacity, once. The
+//! costs a walk up the tree. After any other change the next read divides again, and only what may have
+//! changed: the nodes with children whose caps changed, and those below them that get another amount. The
 //! result is that of `entitle`.
 
-use crate::entitle::{Entitlements, cap, divide, set};
+use crate::entitle::{Entitlements, cap, divide, divide_node, set};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use echelon_core_model::resources::{Kind, Resources};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Demands, a capacity, and what each pool may use of it.
@@ -18,64 +20,108 @@ pub struct FirstRound {
     /// What the children of each node may use at most, in sum, by kind.
     below: Vec<[u128; 4]>,
     entitled: Arc<Entitlements>,
-    /// The amounts are not those of the present demands and capacity.
-    is_outdated: bool,
+    /// Nodes with children whose amounts may be others, and of which kinds.
+    outdated: BTreeMap<PoolIdx, Kinds>,
 }
 
+/// A set of kinds.
+type Kinds = [bool; 4];
+
 impl FirstRound {
-    /// Divides a capacity. `demand` is by index. `O(n log n)`.
+    /// Divides a capacity. `demand` is by index; that of inner pools counts nothing. `O(n log n)`.
     #[must_use]
     pub fn new(hierarchy: Arc<Hierarchy>, demand: Vec<Resources>, capacity: Resources) -> Self {
-        let mut out = Self {
-            below: vec![[0; 4]; hierarchy.len()],
-            entitled: Arc::default(),
-            is_outdated: true,
+        let mut caps = vec![Resources::ZERO; hierarchy.len()];
+        let mut below = vec![[0u128; 4]; hierarchy.len()];
+        for i in hierarchy.indexes().rev() {
+            let wanted = if hierarchy.is_leaf(i) {
+                demand.get(i).copied().unwrap_or_default()
+            } else {
+                below.get(i).map(in_units).unwrap_or_default()
+            };
+            let cap = cap(hierarchy.pool(i), wanted);
+            set(&mut caps, i, |_| cap);
+            let parent = hierarchy.above(i).next();
+            if let Some(sums) = parent.and_then(|p| below.get_mut(p)) {
+                for (sum, kind) in sums.iter_mut().zip(Kind::ALL) {
+                    *sum += u128::from(cap.get(kind));
+                }
+            }
+        }
+        let none = vec![Resources::ZERO; hierarchy.len()];
+        Self {
+            entitled: Arc::new(divide(&hierarchy, caps, &none, capacity)),
+            outdated: BTreeMap::new(),
+            below,
             demand,
             capacity,
             hierarchy,
-        };
-        out.entitlements();
-        out
+        }
     }
 
-    /// Whether it is about this very hierarchy, with its shares, limits and reservations.
+    /// Takes over other values of some pools; no other pool may have changed. `false`: that is not possible,
+    /// because pools came, went or moved. `O(depth)` for each of them; nothing is divided.
     #[must_use]
-    pub fn divides(&self, hierarchy: &Arc<Hierarchy>) -> bool {
-        Arc::ptr_eq(&self.hierarchy, hierarchy)
+    pub fn set_hierarchy<'a>(
+        &mut self,
+        hierarchy: &Arc<Hierarchy>,
+        changed: impl IntoIterator<Item = &'a PoolIdx>,
+    ) -> bool {
+        if Arc::ptr_eq(&self.hierarchy, hierarchy) {
+            return true;
+        }
+        if !self.hierarchy.has_places_of(hierarchy) {
+            return false;
+        }
+        self.hierarchy = Arc::clone(hierarchy);
+        for pool in changed {
+            if let Some(parent) = self.hierarchy.above(*pool).next() {
+                let all = Kind::ALL.into_iter();
+                all.for_each(|kind| mark(&mut self.outdated, parent, kind));
+            }
+            self.walk_up(*pool);
+        }
+        true
     }
 
     /// There is another amount to divide. `O(1)`.
     pub fn set_capacity(&mut self, capacity: Resources) {
-        self.is_outdated |= self.capacity != capacity;
+        for kind in Kind::ALL {
+            if self.capacity.get(kind) != capacity.get(kind) {
+                mark(&mut self.outdated, ROOT, kind);
+            }
+        }
         self.capacity = capacity;
     }
 
     /// A pool that takes jobs wants another amount. `O(depth)`; nothing is divided.
     pub fn set_demand(&mut self, pool: PoolIdx, demand: Resources) {
-        let Some(wanted) = self.demand.get_mut(pool).filter(|_| self.hierarchy.is_leaf(pool)) else {
+        let Some(slot) = self.demand.get_mut(pool).filter(|_| self.hierarchy.is_leaf(pool)) else {
             return;
         };
-        *wanted = demand;
-        if self.is_outdated || self.passes_up(pool, demand) {
-            return;
-        }
-        self.is_outdated = true;
+        *slot = demand;
+        self.walk_up(pool);
     }
 
-    /// Takes the caps of a pool and of those above it in; `false`: some amount may be another one.
-    fn passes_up(&mut self, pool: PoolIdx, demand: Resources) -> bool {
+    /// Takes over the caps of a pool and of those above it.
+    fn walk_up(&mut self, pool: PoolIdx) {
+        let wanted = if self.hierarchy.is_leaf(pool) {
+            self.demand.get(pool).copied()
+        } else {
+            self.below.get(pool).map(in_units)
+        };
+        let (mut at, mut wanted) = (pool, wanted.unwrap_or_default());
         let entitled = Arc::make_mut(&mut self.entitled);
-        let (mut at, mut wanted) = (pool, demand);
         loop {
             let of_pool = self.hierarchy.pool(at);
             let (before, after) = (entitled.cap(at), cap(of_pool, wanted));
             if before == after {
-                return true;
+                return;
             }
+            entitled.set_cap(at, after);
             let Some(parent) = self.hierarchy.above(at).next() else {
                 // The root is no part of a division.
-                entitled.set_cap(at, after);
-                return true;
+                return;
             };
             let amount = entitled.amount(at);
             let reserved = of_pool.map(|p| p.reservation).unwrap_or_default();
@@ -87,62 +133,72 @@ impl FirstRound {
                 let same_phases = (before > reserved) == (after > reserved);
                 before.min(after) > amount.get(kind) && same_floor && same_phases
             };
-            let differs = |kind: &Kind| before.get(*kind) != after.get(*kind);
-            if !Kind::ALL.into_iter().filter(differs).all(is_beyond) {
-                return false;
-            }
-            entitled.set_cap(at, after);
             let Some(sums) = self.below.get_mut(parent) else {
-                return false;
+                return;
             };
             for (sum, kind) in sums.iter_mut().zip(Kind::ALL) {
-                let without = sum.checked_sub(u128::from(before.get(kind)));
-                let Some(sum_now) = without.map(|sum| sum + u128::from(after.get(kind))) else {
-                    return false;
-                };
-                *sum = sum_now;
-                wanted = wanted.with(kind, u64::try_from(sum_now).unwrap_or(u64::MAX));
+                let (less, more) = (before.get(kind), after.get(kind));
+                if less == more {
+                    continue;
+                }
+                if !is_beyond(kind) {
+                    mark(&mut self.outdated, parent, kind);
+                }
+                // The cap of before is part of the sum.
+                *sum = sum.saturating_sub(u128::from(less)) + u128::from(more);
             }
+            wanted = in_units(sums);
             at = parent;
         }
     }
 
-    /// What every pool may use now. `O(1)`, or `O(n log n)` where some change may have changed an amount.
+    /// What every pool may use now. `O(1)`, or `O(n log n)` over the children of the nodes that are divided
+    /// again.
     pub fn entitlements(&mut self) -> Arc<Entitlements> {
-        if self.is_outdated {
+        if !self.outdated.is_empty() {
             self.divide();
-            self.is_outdated = false;
         }
         Arc::clone(&self.entitled)
     }
 
+    /// Divides again what may have changed, each node before those below it.
     fn divide(&mut self) {
-        let hierarchy = &self.hierarchy;
-        let mut caps = vec![Resources::ZERO; hierarchy.len()];
-        self.below.fill([0; 4]);
-        for i in hierarchy.indexes().rev() {
-            let sums = self.below.get(i).copied().unwrap_or_default();
-            let wanted = if hierarchy.is_leaf(i) {
-                self.demand.get(i).copied().unwrap_or_default()
-            } else {
-                let units = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
-                let pairs = Kind::ALL.into_iter().zip(sums);
-                pairs.fold(Resources::ZERO, |r, (kind, sum)| r.with(kind, units(sum)))
-            };
-            let cap = cap(hierarchy.pool(i), wanted);
-            set(&mut caps, i, |_| cap);
-            let parent = hierarchy.above(i).next();
-            if let Some(sums) = parent.and_then(|p| self.below.get_mut(p)) {
-                for (sum, kind) in sums.iter_mut().zip(Kind::ALL) {
-                    *sum += u128::from(cap.get(kind));
-                }
+        let Self {
+            hierarchy,
+            capacity,
+            entitled,
+            outdated,
+            ..
+        } = self;
+        let entitled = Arc::make_mut(entitled);
+        entitled.set_amount(ROOT, *capacity);
+        let mut parts = Vec::new();
+        while let Some((node, kinds)) = outdated.pop_first() {
+            let pairs = Kind::ALL.into_iter().zip(kinds);
+            for kind in pairs.filter(|(_, is)| *is).map(|(kind, _)| kind) {
+                divide_node(hierarchy, entitled, &[], (node, kind), &mut parts, |child| {
+                    if !hierarchy.is_leaf(child) {
+                        mark(outdated, child, kind);
+                    }
+                });
             }
         }
-        debug_assert_eq!(caps.len(), hierarchy.len());
-        let none = vec![Resources::ZERO; hierarchy.len()];
-        self.entitled = Arc::new(divide(hierarchy, caps, &none, self.capacity));
-        debug_assert_eq!(self.entitled.amount(ROOT), self.capacity);
     }
+}
+
+fn mark(outdated: &mut BTreeMap<PoolIdx, Kinds>, node: PoolIdx, kind: Kind) {
+    let kinds = outdated.entry(node).or_default();
+    if let Some(is) = kinds.get_mut(kind as usize) {
+        *is = true;
+    }
+}
+
+/// A sum as the demand of an inner pool: at most the largest number of each kind.
+fn in_units(sums: &[u128; 4]) -> Resources {
+    let pairs = Kind::ALL.into_iter().zip(sums);
+    pairs.fold(Resources::ZERO, |r, (kind, sum)| {
+        r.with(kind, u64::try_from(*sum).unwrap_or(u64::MAX))
+    })
 }
 
 #[cfg(test)]
@@ -151,8 +207,8 @@ mod tests {
     use crate::certificate;
     use crate::entitle::entitle;
     use crate::entitle::tests::{Sample, cpus, pool, sample, tree};
+    use echelon_core_model::pool::Pool;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     fn first_round(s: &Sample) -> FirstRound {
         let h = Hierarchy::new(&s.tree);
@@ -160,9 +216,59 @@ mod tests {
         FirstRound::new(Arc::new(h), demand, cpus(s.capacity))
     }
 
-    fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u64, Option<u64>)>> {
+    /// Another demand of a pool, perhaps with another capacity and other bounds of that pool.
+    #[derive(Debug, Clone)]
+    struct Change {
+        at: prop::sample::Index,
+        wanted: u64,
+        capacity: Option<u64>,
+        /// Reservation, limit and share.
+        bounds: Option<(u64, u64, u64)>,
+        /// The amounts are read before the next change.
+        is_read: bool,
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<Change>> {
         let capacity = proptest::option::weighted(0.2, 0u64..200);
-        proptest::collection::vec((any::<prop::sample::Index>(), 0u64..60, capacity), 1..8)
+        let bounds = proptest::option::weighted(0.2, (0u64..10, 0u64..40, 0u64..4));
+        let all = (
+            any::<prop::sample::Index>(),
+            0u64..60,
+            capacity,
+            bounds,
+            any::<bool>(),
+        );
+        let change = all.prop_map(|all| {
+            let (at, wanted, capacity, bounds, is_read) = all;
+            Change {
+                at,
+                wanted,
+                capacity,
+                bounds,
+                is_read,
+            }
+        });
+        proptest::collection::vec(change, 1..12)
+    }
+
+    fn take(round: &mut FirstRound, s: &mut Sample, change: &Change) {
+        let i = change.at.index(s.demand.len());
+        let path = s.demand[i].0.clone();
+        s.demand[i].1 = change.wanted;
+        s.capacity = change.capacity.unwrap_or(s.capacity);
+        let at = round.hierarchy.find(&path).unwrap();
+        if let Some((reservation, limit, share)) = change.bounds {
+            let kind = s.tree.pools[&path].kind;
+            let changed = Pool {
+                kind,
+                ..pool(&path, reservation, limit, share)
+            };
+            let next = Arc::new(round.hierarchy.with_values([&changed]));
+            s.tree.pools.insert(path, changed);
+            assert!(round.set_hierarchy(&next, &[at]));
+        }
+        round.set_demand(at, cpus(change.wanted));
+        round.set_capacity(cpus(s.capacity));
     }
 
     proptest! {
@@ -170,21 +276,50 @@ mod tests {
         #[test]
         fn after_each_change_the_amounts_are_those_of_a_full_division(mut s in sample(), changes in changes()) {
             let mut round = first_round(&s);
-            for (at, wanted, capacity) in changes {
-                let i = at.index(s.demand.len());
-                s.demand[i].1 = wanted;
-                s.capacity = capacity.unwrap_or(s.capacity);
-                let pool = round.hierarchy.find(&s.demand[i].0).unwrap();
-                round.set_demand(pool, cpus(wanted));
-                round.set_capacity(cpus(s.capacity));
-                let full = entitle(&round.hierarchy, &s.demand(&round.hierarchy), cpus(s.capacity));
-                prop_assert_eq!(&*round.entitlements(), &full);
+            for change in changes {
+                take(&mut round, &mut s, &change);
+                if change.is_read {
+                    let full = entitle(&round.hierarchy, &s.demand(&round.hierarchy), cpus(s.capacity));
+                    prop_assert_eq!(&*round.entitlements(), &full);
+                }
             }
             let entitled = round.entitlements();
+            let full = entitle(&round.hierarchy, &s.demand(&round.hierarchy), cpus(s.capacity));
+            prop_assert_eq!(&*entitled, &full);
             let proof = certificate::certify(&round.hierarchy, &entitled);
             let demand: BTreeMap<_, _> = s.demand.iter().map(|(p, n)| (p.clone(), cpus(*n))).collect();
             prop_assert_eq!(certificate::check(&s.tree, &demand, cpus(s.capacity), &proof), []);
         }
+    }
+
+    #[test]
+    fn only_what_may_have_changed_is_divided_again() {
+        let pools = [
+            pool("/a", 0, 100, 1),
+            pool("/a/x", 0, 100, 1),
+            pool("/a/y", 0, 100, 1),
+            pool("/b", 0, 100, 1),
+            pool("/b/z", 0, 100, 1),
+        ];
+        let h = Hierarchy::new(&tree(pools));
+        let of = |path: &str| h.find(path).unwrap();
+        let (a, x, y, z) = (of("/a"), of("/a/x"), of("/a/y"), of("/b/z"));
+        let mut demand = vec![Resources::ZERO; h.len()];
+        (demand[x], demand[y], demand[z]) = (cpus(20), cpus(20), cpus(30));
+        let mut round = FirstRound::new(Arc::new(h.clone()), demand, cpus(20));
+        let outdated = |round: &FirstRound| round.outdated.keys().copied().collect::<Vec<_>>();
+        // Inside of `/a`, which has more demand than it gets before and after.
+        round.set_demand(x, cpus(2));
+        assert_eq!(outdated(&round), [a]);
+        let entitled = round.entitlements();
+        assert_eq!((entitled.amount(x), entitled.amount(y)), (cpus(2), cpus(8)));
+        round.set_capacity(cpus(30));
+        assert_eq!(outdated(&round), [ROOT]);
+        assert_eq!(round.entitlements().amount(y), cpus(13));
+        assert!(outdated(&round).is_empty());
+        // Another tree may have other pools.
+        let other = Arc::new(Hierarchy::new(&tree([pool("/a", 0, 9, 1)])));
+        assert!(!round.set_hierarchy(&other, &[]));
     }
 
     #[test]
@@ -197,11 +332,11 @@ mod tests {
         let mut round = FirstRound::new(Arc::new(h), demand, cpus(10));
         for wanted in [40, 1_000, 6] {
             round.set_demand(a, cpus(wanted));
-            assert!(!round.is_outdated, "{wanted}");
+            assert!(round.outdated.is_empty(), "{wanted}");
         }
         assert_eq!(round.entitlements().amount(a), cpus(5));
         round.set_demand(a, cpus(5));
-        assert!(round.is_outdated);
+        assert!(!round.outdated.is_empty());
         assert_eq!(round.entitlements().amount(b), cpus(5));
         round.set_demand(a, cpus(4));
         assert_eq!(round.entitlements().amount(b), cpus(6));

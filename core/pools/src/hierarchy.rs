@@ -98,6 +98,13 @@ impl Hierarchy {
         out
     }
 
+    /// Whether another has the same pools at the same paths, as far as that is certain: it was made of this
+    /// one by `with_values`, or the other way round.
+    #[must_use]
+    pub fn has_places_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.index, &other.index)
+    }
+
     /// How many nodes there are, with the root.
     #[must_use]
     pub fn len(&self) -> usize {

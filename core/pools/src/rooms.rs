@@ -134,17 +134,20 @@ impl Rooms {
         lends: Resources,
         clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     ) -> Self {
-        let room = |i: PoolIdx| PoolRoom {
-            max_instances: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_instances),
-            max_jobs: hierarchy.pool(i).map_or(u64::MAX, |p| p.max_jobs),
-            limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.limit),
-            reservation: hierarchy.pool(i).map_or(Resources::MAX, |p| p.reservation),
-            controller_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.controller_limit),
-            revocable_limit: hierarchy.pool(i).map_or(Resources::MAX, |p| p.revocable_limit),
-            entitled: Resources::ZERO,
-            entitled_lent: Resources::ZERO,
-            taken: Held::default(),
-            worth: Resources::ZERO,
+        let room = |i: PoolIdx| {
+            let pool = hierarchy.pool(i);
+            PoolRoom {
+                max_instances: pool.map_or(u64::MAX, |p| p.max_instances),
+                max_jobs: pool.map_or(u64::MAX, |p| p.max_jobs),
+                limit: pool.map_or(Resources::MAX, |p| p.limit),
+                reservation: pool.map_or(Resources::MAX, |p| p.reservation),
+                controller_limit: pool.map_or(Resources::MAX, |p| p.controller_limit),
+                revocable_limit: pool.map_or(Resources::MAX, |p| p.revocable_limit),
+                entitled: Resources::ZERO,
+                entitled_lent: Resources::ZERO,
+                taken: Held::default(),
+                worth: Resources::ZERO,
+            }
         };
         Self {
             pools: hierarchy.indexes().map(room).collect(),
@@ -203,6 +206,26 @@ impl Rooms {
         self.clusters = after.clusters;
         self.begun = after.begun;
         self.users = after.users;
+    }
+
+    /// Takes what each pool has by itself, in all pools at once and so in one walk. Nothing may be taken in any
+    /// pool before.
+    pub fn take_all(&mut self, own: impl Iterator<Item = (PoolIdx, Held)>) {
+        for (pool, held) in own {
+            if let Some(room) = self.pools.get_mut(pool) {
+                room.taken = room.taken.plus(held);
+            }
+        }
+        // Each pool comes after its parent.
+        for i in self.hierarchy.indexes().rev() {
+            let Some(parent) = self.hierarchy.above(i).next() else {
+                continue;
+            };
+            let below = self.pools.get(i).map(|room| room.taken).unwrap_or_default();
+            if let Some(room) = self.pools.get_mut(parent).filter(|_| below != Held::default()) {
+                room.taken = room.taken.plus(below);
+            }
+        }
     }
 
     /// Takes room in a pool and those above it.

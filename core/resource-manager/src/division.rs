@@ -6,7 +6,7 @@ use crate::demand::pool_demand::{Wanted, demands};
 use crate::demand::{DemandState, PoolDemandChange};
 use crate::facts::FederationFacts;
 use echelon_core_model::{Resources, Version};
-use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{Entitlements, FirstRound, entitle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +39,13 @@ pub struct Entitled {
     pub ordinary: Arc<Entitlements>,
     /// Of revocable capacity: the same division by shares alone. No pool has a reservation of it.
     pub lent: Entitlements,
+}
+
+impl Entitled {
+    /// Whether no cluster has revocable capacity.
+    pub(crate) fn lends_nothing(&self) -> bool {
+        self.lent.amount(ROOT).is_zero()
+    }
 }
 
 /// Round 0, computed from nothing.
@@ -90,9 +97,14 @@ pub(crate) fn divide(
         PoolDemandChange::Tree => None,
         PoolDemandChange::Pools(pools) => Some(pools),
     };
-    let same = |round: &&mut FirstRound| round.divides(&facts.hierarchy);
-    let ordinary = match (division.round.as_mut().filter(same), changed) {
-        (Some(round), Some(pools)) => {
+    let kept = division.round.as_mut().zip(changed).and_then(|kept| {
+        let (round, pools) = kept;
+        round
+            .set_hierarchy(&facts.hierarchy, pools)
+            .then_some((round, pools))
+    });
+    let ordinary = match kept {
+        Some((round, pools)) => {
             for pool in pools {
                 let wanted = demand.wanted().get(pool).copied().unwrap_or_default();
                 round.set_demand(*pool, wanted.ordinary);
@@ -100,7 +112,7 @@ pub(crate) fn divide(
             round.set_capacity(there);
             round.entitlements()
         }
-        _ => {
+        None => {
             let all = by_index(facts, demand.wanted(), |w| w.ordinary);
             let first = FirstRound::new(Arc::clone(&facts.hierarchy), all, there);
             division.round.insert(first).entitlements()

@@ -22,11 +22,9 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> R
     });
     let hierarchy = Arc::clone(&facts.hierarchy);
     let mut out = Rooms::new(hierarchy, facts.lent_kinds(), clusters.collect());
-    for (pool, of) in ledger.known() {
-        out.take_pool(pool, of.held());
-        for (user, has) in of.users() {
-            out.user_takes(pool, user, has);
-        }
+    out.take_all(ledger.held());
+    for (pool, user, has) in ledger.users() {
+        out.user_takes(pool, user, has);
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out

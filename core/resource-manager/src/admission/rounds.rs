@@ -7,8 +7,8 @@ use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
-    Admission, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route, ScopedHolds, Side,
-    Turn, Usable, admit, admit_held, give_out_again,
+    Admission, Entitlements, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route,
+    ScopedHolds, Side, Turn, Usable, admit, admit_held, give_out_again,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) fn admissions(
     let mut open = queue.pools().filter(|(_, lines)| fits(lines));
     let is_needed = open.any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
-        lines.iter().any(|(like, line)| match left.lacking(rooms, like) {
+        lines.iter().any(|(like, line)| match left.lacking(like) {
             Some(ReasonCode::PoolEntitlement) => true,
             Some(ReasonCode::NoClusterCapacity) => is_full && left.is_beyond(like) && hopeful(like, line),
             _ => false,
@@ -84,7 +84,11 @@ pub(crate) fn admissions(
         let again = |hierarchy, first, usable: &[Usable]| give_out_again(hierarchy, first, usable);
         let second = Entitled {
             ordinary: Arc::new(again(&facts.hierarchy, &first.ordinary, &usable.ordinary)),
-            lent: again(&facts.by_shares, &first.lent, &usable.lent),
+            lent: if first.lends_nothing() {
+                Entitlements::default()
+            } else {
+                again(&facts.by_shares, &first.lent, &usable.lent)
+            },
         };
         rooms.entitle(&second.ordinary, &second.lent);
         // What is given out from here on belongs to no pool: holds keep capacity from all other work.

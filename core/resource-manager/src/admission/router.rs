@@ -110,8 +110,8 @@ impl<'a> Router<'a> {
         job.spec.as_deref()
     }
 
-    /// The clusters that a group finds. Each has one of `parts` of the capacity that `rooms` leaves it, and
-    /// no more than its hosts can hold beside what the group has there.
+    /// The clusters that have capacity for a group. Each has one of `parts` of the capacity that `rooms` leaves
+    /// it, and no more than its hosts can hold beside what the group has there.
     fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { id, spec, group } = of;
         let unit = unit_of(self.facts, group);
@@ -128,11 +128,12 @@ impl<'a> Router<'a> {
                 .and_then(|(digest, class)| limits.more(&c.id, *digest, class, there));
             (c, more.map_or(count, |more| count.min(more)))
         });
-        all.map(|(c, count)| Candidate {
-            room: unit.shape.times(count),
-            ..c.clone()
-        })
-        .collect()
+        all.filter(|(_, count)| *count > 0)
+            .map(|(c, count)| Candidate {
+                room: unit.shape.times(count),
+                ..c.clone()
+            })
+            .collect()
     }
 
     /// The clusters of a group of a gang, with the capacity that `rooms` leaves it. A cluster has none if its
@@ -164,8 +165,14 @@ impl<'a> Router<'a> {
 
     /// Clusters for at most `n` instances of a group.
     pub(crate) fn places(&self, of: GroupOf<'_>, n: u64, within: Within<'_>) -> Vec<Share> {
-        let have: BTreeMap<ClusterId, u64> = within.have.iter().cloned().collect();
+        if n == 0 {
+            return Vec::new();
+        }
         let clusters = self.with_capacity(of, within.parts, within.rooms);
+        if clusters.is_empty() {
+            return Vec::new();
+        }
+        let have: BTreeMap<ClusterId, u64> = within.have.iter().cloned().collect();
         let homes = self.candidates.homes();
         route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
     }

@@ -6,6 +6,7 @@ use crate::facts::FederationFacts;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
+use std::cell::OnceCell;
 
 /// What leaf pools can use of what round 0 gave them, by index.
 pub(crate) struct BothUsable {
@@ -20,7 +21,11 @@ impl BothUsable {
         Again {
             tree: facts.pools.version,
             ordinary: SecondRound::new(ordinary, &first.ordinary, &self.ordinary, &second.ordinary),
-            lent: SecondRound::new(lent, &first.lent, &self.lent, &second.lent),
+            lent: if first.lends_nothing() {
+                SecondRound::default()
+            } else {
+                SecondRound::new(lent, &first.lent, &self.lent, &second.lent)
+            },
         }
     }
 
@@ -80,7 +85,7 @@ pub(crate) fn usable(
             };
             let of_ordinary = like.unit.shape.minus(of_lent);
             let there = left.below_root(like.terms.side);
-            match left.lacking(rooms, like) {
+            match left.lacking(like) {
                 Some(ReasonCode::NoClusterCapacity) if !hopeful(like, line) => {}
                 Some(ReasonCode::PoolEntitlement | ReasonCode::NoClusterCapacity)
                     if !like.unit.shape.fits(there) =>
@@ -100,39 +105,36 @@ pub(crate) fn usable(
     out
 }
 
-/// The remaining capacity of a pool for each side.
-pub(crate) struct BothLeft {
-    ordinary: Left,
-    revocable: Left,
-    below_root: (Resources, Resources),
+/// The remaining capacity of a pool for each side, computed once it is asked for.
+pub(crate) struct BothLeft<'a> {
+    rooms: &'a Rooms,
+    pool: PoolIdx,
+    ordinary: OnceCell<Left>,
+    revocable: OnceCell<Left>,
 }
 
-impl BothLeft {
-    pub(crate) fn of(rooms: &Rooms, pool: PoolIdx) -> Self {
+impl<'a> BothLeft<'a> {
+    pub(crate) const fn of(rooms: &'a Rooms, pool: PoolIdx) -> Self {
         Self {
-            ordinary: rooms.left(pool, Side::Ordinary),
-            revocable: rooms.left(pool, Side::Revocable),
-            below_root: (
-                rooms.entitled_below_root(pool, Side::Ordinary),
-                rooms.entitled_below_root(pool, Side::Revocable),
-            ),
+            rooms,
+            pool,
+            ordinary: OnceCell::new(),
+            revocable: OnceCell::new(),
         }
     }
 
-    const fn of_side(&self, side: Side) -> &Left {
-        match side {
+    fn of_side(&self, side: Side) -> &Left {
+        let left = match side {
             Side::Ordinary => &self.ordinary,
             Side::Revocable => &self.revocable,
-        }
+        };
+        left.get_or_init(|| self.rooms.left(self.pool, side))
     }
 
     /// What pools below the root are entitled to beside what they have. The root has all that there is, so it
     /// leaves nothing where clusters are full.
     fn below_root(&self, side: Side) -> Resources {
-        match side {
-            Side::Ordinary => self.below_root.0,
-            Side::Revocable => self.below_root.1,
-        }
+        self.rooms.entitled_below_root(self.pool, side)
     }
 
     /// Whether a unit does not fit into that.
@@ -140,8 +142,8 @@ impl BothLeft {
         !like.unit.shape.fits(self.below_root(like.terms.side))
     }
 
-    pub(crate) fn lacking(&self, rooms: &Rooms, like: &Likeness) -> Option<ReasonCode> {
-        rooms.lacking(self.of_side(like.terms.side), like)
+    pub(crate) fn lacking(&self, like: &Likeness) -> Option<ReasonCode> {
+        self.rooms.lacking(self.of_side(like.terms.side), like)
     }
 }
 

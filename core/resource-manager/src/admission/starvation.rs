@@ -67,9 +67,9 @@ fn class_state(
     (ledger, rooms, enforced): (&Ledger, &Rooms, EnforcedAmounts<'_>),
     pool: PoolIdx,
     (like, line): (&Likeness, &Line),
-    left: &BothLeft,
+    left: &BothLeft<'_>,
 ) -> ClassState {
-    let lacks = left.lacking(rooms, like);
+    let lacks = left.lacking(like);
     // `lacking` reports a pool's limit first. No other bound may be in the way.
     let is_made = match lacks {
         Some(ReasonCode::NoClusterCapacity | ReasonCode::PoolEntitlement) => true,

@@ -47,6 +47,27 @@ impl Basis {
         }
     }
 
+    /// Whether it is what `of` gives, without making that.
+    pub(crate) fn is_of(&self, facts: &FederationFacts) -> bool {
+        let Self {
+            structure,
+            lent,
+            host_pools,
+            awaiting,
+            clusters,
+        } = self;
+        let mut pairs = facts.clusters.iter().enumerate().zip(clusters);
+        *structure == facts.structure
+            && *lent == facts.lent_kinds()
+            && *host_pools == facts.host_pools
+            && *awaiting == facts.awaiting.is_some()
+            && clusters.len() == facts.clusters.len()
+            && pairs.all(|pair| {
+                let ((i, (id, cluster)), (known, of)) = pair;
+                id == known && of.is_of(i, cluster)
+            })
+    }
+
     /// A cluster's place among all, in order of id.
     pub(crate) fn index(&self, cluster: &ClusterId) -> Option<ClusterIdx> {
         self.clusters.get(cluster).map(|c| c.index)
@@ -74,10 +95,29 @@ impl OfCluster {
     pub(crate) fn of(index: ClusterIdx, cluster: &ClusterView) -> Self {
         Self {
             index,
-            name: cluster.row.as_ref().map(|r| r.name.clone()).unwrap_or_default(),
+            name: name(cluster).to_owned(),
             settled: cluster.settled,
             draining: cluster.wish() == Wish::Draining,
             lends: lends(cluster).kinds(),
         }
     }
+
+    fn is_of(&self, at: ClusterIdx, cluster: &ClusterView) -> bool {
+        let Self {
+            index,
+            name: known,
+            settled,
+            draining,
+            lends: kinds,
+        } = self;
+        *index == at
+            && known == name(cluster)
+            && *settled == cluster.settled
+            && *draining == (cluster.wish() == Wish::Draining)
+            && *kinds == lends(cluster).kinds()
+    }
+}
+
+fn name(cluster: &ClusterView) -> &str {
+    cluster.row.as_ref().map_or("", |row| &row.name)
 }

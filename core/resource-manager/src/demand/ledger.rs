@@ -23,6 +23,8 @@ use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{ClusterId, JobId, Timestamp};
 #[cfg(test)]
 use echelon_core_model::{ResourceSum, sum::SumError};
+#[cfg(test)]
+use echelon_core_pools::Held;
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Queue, Turn};
 use std::cmp::Reverse;
@@ -67,9 +69,8 @@ impl Ledger {
     /// Brings the sums up to date with the jobs that have changed.
     pub(crate) fn refresh(&mut self, facts: &FederationFacts, changed: BTreeSet<JobId>) -> LedgerChanges {
         let mut jobs = changed;
-        let basis = Basis::of(facts);
-        if basis != self.basis {
-            jobs.extend(self.rebase(basis));
+        if !self.basis.is_of(facts) {
+            jobs.extend(self.rebase(Basis::of(facts)));
         }
         let mut pools = BTreeSet::new();
         for id in &jobs {
@@ -268,6 +269,12 @@ impl Ledger {
     ) {
         let of_pool = self.totals.pools.get_mut(pool);
         of_pool.map(|of| change(&mut of.sums).unwrap()).unwrap();
+    }
+
+    /// Makes what is kept of a pool wrong.
+    #[cfg(test)]
+    pub(crate) fn plant_held(&mut self, pool: PoolIdx, held: Held) {
+        self.totals.held.insert(pool, held);
     }
 
     fn sum(&mut self, step: Step, id: JobId, entry: &Entry) {

@@ -10,6 +10,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{GroupName, JobId, Resources, Span};
+use echelon_core_pools::Held;
 use std::sync::Arc;
 
 /// 64 groups of 10,000,000 instances of a million cores: what no gateway takes.
@@ -121,6 +122,24 @@ fn a_wrong_sum_is_counted_in_each_round_and_when_it_leaves_its_range() {
     // The next leadership begins with new sums, and what was found stays counted.
     case.rm.forget();
     assert_eq!(faults(&case), (1, 2));
+}
+
+#[test]
+fn what_a_cycle_reads_of_each_pool_is_held_against_the_sums_of_its_jobs() {
+    let mut case = Case::with(&[("a", 20)]);
+    case.job(1, batch(2));
+    case.run_for(Span::seconds(10));
+    let pool = case.rm.picture.facts.hierarchy.find("/default").unwrap();
+    let ledger = &mut case.rm.picture.demand.ledger;
+    let (of, held) = ledger.held().next().unwrap();
+    assert_eq!((of, held.ordinary.cpus, held.instances), (pool, 2_000, 2));
+    ledger.plant_held(pool, Held { jobs: 7, ..held });
+    let told = look_twice(&mut case);
+    assert_eq!(faults(&case), (0, 2));
+    let Some(Effect::Alarm(alarm)) = told.first() else {
+        panic!("{told:?}")
+    };
+    assert!(alarm.to_string().contains("what pool /default has"), "{alarm}");
 }
 
 #[test]

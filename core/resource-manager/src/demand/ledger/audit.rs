@@ -6,10 +6,12 @@ use crate::broken::Broken;
 use crate::demand::basis::Basis;
 use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
-use crate::demand::ledger::totals::{Step, Totals};
+use crate::demand::ledger::totals::{OfPool, Step, Totals};
 use crate::demand::request::PoolRef;
 use crate::facts::FederationFacts;
 use echelon_core_model::JobId;
+use echelon_core_pools::Held;
+use echelon_core_pools::hierarchy::PoolIdx;
 use std::collections::BTreeMap;
 
 /// Jobs of a step. An entry takes a few microseconds. A step every second takes some milliseconds, and
@@ -85,12 +87,26 @@ impl Totals {
         };
         let pools = different(&self.pools, &derived.pools);
         of.extend(pools.map(|pool| format!("pool {}", path(pool))));
+        // Both are derived again from the sums of each pool, which are those of its jobs.
+        let known = self.pools.iter().filter_map(|(pool, of)| match pool {
+            PoolRef::Known(i) => Some((*i, of)),
+            PoolRef::Unknown(_) => None,
+        });
+        let all: BTreeMap<PoolIdx, &OfPool> = known.collect();
+        let held = all.iter().map(|(pool, of)| (*pool, of.held()));
+        let held: BTreeMap<PoolIdx, Held> = held.filter(|(_, held)| *held != Held::default()).collect();
+        let held = different(&self.held, &held);
+        of.extend(held.map(|pool| format!("what pool {} has", path(&PoolRef::Known(*pool)))));
+        let shared = all.iter().filter(|(_, of)| of.users().next().is_some());
+        if !self.shared.iter().eq(shared.map(|(pool, _)| pool)) {
+            of.push("which pools have users".to_owned());
+        }
         let uses = different(&self.uses, &derived.uses);
         of.extend(uses.map(|cluster| format!("cluster {cluster}")));
         let uses_on = different(&self.uses_on, &derived.uses_on);
         of.extend(uses_on.map(|(cluster, _)| format!("host pools of cluster {cluster}")));
         let places = different(&self.places, &derived.places);
-        of.extend(places.map(|(pool, cluster)| {
+        of.extend(places.map(|(cluster, pool)| {
             let pool = path(&PoolRef::Known(*pool));
             format!("pool {pool} at cluster {cluster}")
         }));

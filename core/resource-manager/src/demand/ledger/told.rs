@@ -12,6 +12,7 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx, Queue, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 impl Ledger {
     /// The pools that are in the tree, with their sums.
@@ -20,6 +21,18 @@ impl Ledger {
             PoolRef::Known(i) => Some((*i, of)),
             PoolRef::Unknown(_) => None,
         })
+    }
+
+    /// What the jobs of each pool in the tree have, granted or active; pools of which jobs have nothing are left out.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (PoolIdx, Held)> {
+        self.totals.held.iter().map(|(pool, held)| (*pool, *held))
+    }
+
+    /// What users have of pools that are fair to them.
+    pub(crate) fn users(&self) -> impl Iterator<Item = (PoolIdx, &Arc<str>, Resources)> {
+        let pools = self.totals.shared.iter();
+        let pools = pools.filter_map(|pool| Some((*pool, self.of_known(*pool)?)));
+        pools.flat_map(|(pool, of)| of.users().map(move |(user, has)| (pool, user, has)))
     }
 
     /// Preemption candidates of some pools at a cluster. The first victims come first.
@@ -67,18 +80,24 @@ impl Ledger {
         uses.into_iter().map(|(cluster, taken)| (cluster, taken.all))
     }
 
-    /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools, clusters of
-    /// each)`.
+    /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools of these clusters)`.
     pub(crate) fn held_at(
         &self,
         clusters: &BTreeSet<&ClusterId>,
     ) -> BTreeMap<(ClusterId, PoolIdx), Resources> {
-        let mut out: BTreeMap<(ClusterId, PoolIdx), Resources> = BTreeMap::new();
-        let all = self.totals.places.iter();
-        for ((pool, cluster), taken) in all.filter(|((_, c), _)| clusters.contains(c)) {
-            out.insert((cluster.clone(), *pool), taken.all.counted());
+        let mut out = BTreeMap::new();
+        for cluster in clusters {
+            let there = self.held_there(cluster);
+            out.extend(there.map(|(pool, has)| (((*cluster).clone(), pool), has)));
         }
         out
+    }
+
+    /// What pools have of one cluster in ordinary capacity, granted or active.
+    pub(crate) fn held_there(&self, cluster: &ClusterId) -> impl Iterator<Item = (PoolIdx, Resources)> {
+        let all = (cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX);
+        let there = self.totals.places.range(all);
+        there.map(|((_, pool), taken)| (*pool, taken.all.counted()))
     }
 
     /// Pools with jobs that may not use every cluster: their demand depends on what clusters have.

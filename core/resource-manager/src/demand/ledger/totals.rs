@@ -3,15 +3,16 @@
 //! and the sum is wrong until another leader computes it again.
 
 use crate::demand::basis::Basis;
-use crate::demand::entry::Entry;
+use crate::demand::entry;
 use crate::demand::entry::sums::{BothSums, Choice, GroupSums};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
 use echelon_core_model::{ClusterId, ResourceSum, Resources};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, HostPoolIdx, Terms};
-use std::collections::BTreeMap;
+use echelon_core_pools::{Held, HostPoolIdx};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 // Instances are counted exactly for more jobs than any leader has: a job has at most 10,000,000.
@@ -34,6 +35,10 @@ pub(crate) struct OfPool {
     choosy: usize,
     /// What users have of it, where it is fair to them.
     users: BTreeMap<Arc<str>, ResourceSum>,
+    /// Of the ordinary capacity that its jobs have, what is not preemptible.
+    firm: ResourceSum,
+    /// Of that capacity, what controllers have.
+    controllers: ResourceSum,
     /// Instances that are granted or active.
     instances: u64,
     /// Jobs of which something has begun.
@@ -65,15 +70,10 @@ impl OfPool {
 
     /// What its jobs have, granted or active.
     pub(crate) fn held(&self) -> Held {
-        let of = |which: fn(&Terms) -> bool| {
-            let some = self.by_choice.iter().filter(|(of, _)| which(&of.terms));
-            let allocated = some.map(|(_, sums)| sums.ordinary.allocated.counted());
-            allocated.fold(Resources::ZERO, Resources::plus)
-        };
         let BothSums { ordinary, lent } = &self.sums;
         Held {
-            firm: of(|terms| !terms.preemptible),
-            controllers: of(|terms| terms.controller),
+            firm: self.firm.counted(),
+            controllers: self.controllers.counted(),
             instances: self.instances,
             jobs: self.jobs,
             ..Held::plain(ordinary.allocated.counted(), lent.allocated.counted())
@@ -85,6 +85,10 @@ impl OfPool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
     pub(crate) pools: BTreeMap<PoolRef, OfPool>,
+    /// What the jobs of pools in the tree have, granted or active. A cycle reads it of every pool.
+    pub(crate) held: BTreeMap<PoolIdx, Held>,
+    /// Pools in the tree with users, where they are fair to them.
+    pub(crate) shared: BTreeSet<PoolIdx>,
     /// What could be active of work that asks for GPUs.
     pub(crate) with_gpus: ResourceSum,
     /// What is taken of each cluster.
@@ -92,7 +96,7 @@ pub(crate) struct Totals {
     /// Of these, what is taken by work that needs hosts of a host pool.
     pub(crate) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Taken<ResourceSum>>,
     /// What pools that take jobs have where.
-    pub(crate) places: BTreeMap<(PoolIdx, ClusterId), Taken<ResourceSum>>,
+    pub(crate) places: BTreeMap<(ClusterId, PoolIdx), Taken<ResourceSum>>,
     /// Steps that did not match.
     pub(crate) errors: u64,
 }
@@ -127,17 +131,27 @@ impl Counter<'_> {
 
     /// A sum of a map, which holds none that is zero.
     fn in_map<K: Ord>(&mut self, map: &mut BTreeMap<K, Taken<ResourceSum>>, key: K, by: Taken) {
-        let mut sum = map.remove(&key).unwrap_or_default();
-        self.all(sum.pairs(by));
-        if sum != Taken::default() {
-            map.insert(key, sum);
+        match map.entry(key) {
+            Entry::Occupied(mut sum) => {
+                self.all(sum.get_mut().pairs(by));
+                if *sum.get() == Taken::default() {
+                    sum.remove();
+                }
+            }
+            Entry::Vacant(place) => {
+                let mut sum = Taken::default();
+                self.all(sum.pairs(by));
+                if sum != Taken::default() {
+                    place.insert(sum);
+                }
+            }
         }
     }
 }
 
 impl Totals {
     /// Adds an entry with what its groups come to, or subtracts one that was added.
-    pub(crate) fn take(&mut self, step: Step, entry: &Entry, groups: Vec<GroupSums>, basis: &Basis) {
+    pub(crate) fn take(&mut self, step: Step, entry: &entry::Entry, groups: Vec<GroupSums>, basis: &Basis) {
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
@@ -159,16 +173,43 @@ impl Totals {
         }
         for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
             counter.all(of_pool.sums.pairs(group.sums));
+            let (terms, allocated) = (group.choice.terms, group.sums.ordinary.allocated);
+            if !terms.preemptible {
+                counter.sum(&mut of_pool.firm, allocated);
+            }
+            if terms.controller {
+                counter.sum(&mut of_pool.controllers, allocated);
+            }
             let names = usize::from(!group.choice.only.is_empty());
-            let mut of_choice = of_pool.by_choice.remove(&group.choice).unwrap_or_else(|| {
-                of_pool.choosy += names;
-                BothSums::default()
-            });
-            counter.all(of_choice.pairs(group.sums));
-            if of_choice == BothSums::default() {
-                of_pool.choosy = of_pool.choosy.saturating_sub(names);
+            match of_pool.by_choice.entry(group.choice) {
+                Entry::Occupied(mut of_choice) => {
+                    counter.all(of_choice.get_mut().pairs(group.sums));
+                    if *of_choice.get() == BothSums::default() {
+                        of_choice.remove();
+                        of_pool.choosy = of_pool.choosy.saturating_sub(names);
+                    }
+                }
+                Entry::Vacant(place) => {
+                    let mut of_choice = BothSums::default();
+                    counter.all(of_choice.pairs(group.sums));
+                    if of_choice != BothSums::default() {
+                        place.insert(of_choice);
+                        of_pool.choosy += names;
+                    }
+                }
+            }
+        }
+        if let Some(pool) = entry.pool {
+            let held = of_pool.held();
+            if held == Held::default() {
+                self.held.remove(&pool);
             } else {
-                of_pool.by_choice.insert(group.choice, of_choice);
+                self.held.insert(pool, held);
+            }
+            if of_pool.users.is_empty() {
+                self.shared.remove(&pool);
+            } else {
+                self.shared.insert(pool);
             }
         }
         if *of_pool == OfPool::default() {
@@ -180,7 +221,7 @@ impl Totals {
         }
         for (cluster, used) in entry.uses(basis) {
             if let Some(pool) = entry.pool {
-                counter.in_map(&mut self.places, (pool, cluster.clone()), used);
+                counter.in_map(&mut self.places, (cluster.clone(), pool), used);
             }
             counter.in_map(&mut self.uses, cluster, used);
         }
