@@ -258,8 +258,8 @@ pub fn admit(
     let mut out: Vec<Admission> = Vec::new();
     let ScopedHolds { holds, scope, begun } = holds;
     let had_begun = |of: &Turn| begun.contains(&of.job);
-    // Where nothing is held, nothing becomes free here. Once no cluster has what any of them asks for at least,
-    // nobody need be looked at any more.
+    // Without holds no capacity becomes free here. Once no cluster has what any of them asks for at least,
+    // nothing more can be admitted.
     let is_used_up =
         |rooms: &Rooms, took: bool| took && holds.all.is_empty() && !least.fits(rooms.most_left(side));
     let mut kept = InForce::new(holds, scope, rooms, had_begun);

@@ -208,8 +208,8 @@ impl Rooms {
         self.users = after.users;
     }
 
-    /// Takes what each pool has by itself, in all pools at once and so in one walk. Nothing may be taken in any
-    /// pool before.
+    /// Takes what each pool has by itself, in all pools and so in one walk. Nothing may be taken in any pool
+    /// before.
     pub fn take_all(&mut self, own: impl Iterator<Item = (PoolIdx, Held)>) {
         for (pool, held) in own {
             if let Some(room) = self.pools.get_mut(pool) {

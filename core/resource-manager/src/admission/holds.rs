@@ -95,6 +95,7 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
         owed: BTreeMap::new(),
         owed_in: BTreeMap::new(),
         taken: BTreeSet::new(),
+        replaced: BTreeMap::new(),
         found: FoundHolds::default(),
     };
     for (turn, is_starved) in waiting.into_iter().take(LOOKS) {
@@ -268,6 +269,8 @@ struct HoldSearch<'a> {
     owed_in: BTreeMap<PoolIdx, Resources>,
     /// Where pools have one.
     taken: BTreeSet<(PoolIdx, ClusterId)>,
+    /// The slices of jobs that were looked at of which what ends is replaced.
+    replaced: BTreeMap<JobId, Vec<SliceKey>>,
     found: FoundHolds,
 }
 
@@ -326,9 +329,13 @@ impl HoldSearch<'_> {
         };
         let now = lacking.iter().find(|(p, _)| p.cluster == place.cluster);
         if let Some((_, now)) = now {
-            self.found
-                .run_down
-                .extend(run_down(self.inputs, &self.surplus, place, now));
+            self.found.run_down.extend(run_down(
+                self.inputs,
+                &self.surplus,
+                &mut self.replaced,
+                place,
+                now,
+            ));
             let owed = self.owed.entry(place.cluster.clone()).or_default();
             *owed = owed.plus(request.unit.shape.min_each(now.there.lacks));
             for (pool, lack) in &now.pools {
@@ -420,8 +427,11 @@ impl HoldSearch<'_> {
                 }
             }
         }
-        let clusters = BTreeSet::from([place.cluster]);
-        for ((_, pool), has) in ledger.held_at(&clusters) {
+        // There are very many pools, and usually a few of them have enough.
+        for (pool, has) in ledger.held_there(place.cluster) {
+            if shortage.there.lacks.fits(there) {
+                break;
+            }
             let beyond = self.surplus.get(&pool).copied().unwrap_or_default();
             if pool != place.request.pool {
                 there = there.plus(has.min_each(beyond));
@@ -444,6 +454,7 @@ impl HoldSearch<'_> {
 fn run_down(
     inputs: HoldInputs<'_>,
     surplus: &BTreeMap<PoolIdx, Resources>,
+    known: &mut BTreeMap<JobId, Vec<SliceKey>>,
     place: HoldPlace<'_>,
     shortage: &Shortage,
 ) -> BTreeSet<(JobId, SliceKey)> {
@@ -453,18 +464,21 @@ fn run_down(
     let mut out = BTreeSet::new();
     let own = ledger.holders_after(pool, place.turn);
     for id in own.take(RUN_DOWN) {
-        let anywhere = |cluster: &ClusterId| pool_lacks || cluster == place.cluster;
-        out.extend(replaced(facts, id, anywhere).map(|key| (id, key)));
+        let anywhere = |key: &&SliceKey| pool_lacks || key.cluster == *place.cluster;
+        let slices = known.entry(id).or_insert_with(|| replaced(facts, id));
+        out.extend(slices.iter().filter(anywhere).map(|key| (id, key.clone())));
     }
     let lacks = shortage
         .pools
         .values()
         .fold(shortage.there.lacks, |all, l| all.max_each(l.lacks));
     let above: BTreeSet<PoolIdx> = chain(facts, pool).collect();
-    let helps = |of: &PoolIdx| {
-        let beyond = surplus.get(of).filter(|_| !above.contains(of));
-        beyond.is_some_and(|beyond| !beyond.min_each(lacks).is_zero())
-    };
+    let mut helps = vec![false; facts.hierarchy.len()];
+    for (of, beyond) in surplus.iter().filter(|(of, _)| !above.contains(of)) {
+        if let Some(helps) = helps.get_mut(*of) {
+            *helps = !beyond.min_each(lacks).is_zero();
+        }
+    }
     // Pools above the unit lack something: all clusters help.
     let is_lacking = |i: &PoolIdx| shortage.pools.get(i).is_some_and(|l| !l.lacks.is_zero());
     let pools_above = above.iter().any(|i| *i != pool && *i != ROOT && is_lacking(i));
@@ -473,28 +487,26 @@ fn run_down(
         .keys()
         .filter(|c| pools_above || *c == place.cluster);
     for cluster in clusters {
-        let others = ledger.losers(cluster, |of| helps(&of));
+        let others = ledger.losers(cluster, |of| helps.get(of).copied().unwrap_or_default());
         for (_, _, id) in others.take(RUN_DOWN) {
-            out.extend(replaced(facts, id, |c| c == cluster).map(|key| (id, key)));
+            let slices = known.entry(id).or_insert_with(|| replaced(facts, id));
+            let there = slices.iter().filter(|key| key.cluster == *cluster);
+            out.extend(there.map(|key| (id, key.clone())));
         }
     }
     out
 }
 
-/// The slices of a job at some clusters of which what ends is replaced.
-fn replaced(
-    facts: &FederationFacts,
-    id: JobId,
-    at: impl Fn(&ClusterId) -> bool,
-) -> impl Iterator<Item = SliceKey> {
+/// The slices of a job of which what ends is replaced.
+fn replaced(facts: &FederationFacts, id: JobId) -> Vec<SliceKey> {
     let job = facts
         .jobs
         .get(&id)
         .and_then(|job| Some((job, job.spec.as_deref()?)));
-    let slices = job.map(|(job, spec)| {
-        let all = lines(facts, id, job).into_iter();
-        let some = all.filter(|line| at(&line.key.cluster) && is_replaced(spec, line));
-        some.map(|line| line.key).collect::<Vec<SliceKey>>()
-    });
-    slices.unwrap_or_default().into_iter()
+    let Some((job, spec)) = job else {
+        return Vec::new();
+    };
+    let all = lines(facts, id, job).into_iter();
+    let some = all.filter(|line| is_replaced(spec, line));
+    some.map(|line| line.key).collect()
 }

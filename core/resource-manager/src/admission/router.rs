@@ -110,8 +110,8 @@ impl<'a> Router<'a> {
         job.spec.as_deref()
     }
 
-    /// The clusters that have capacity for a group. Each has one of `parts` of the capacity that `rooms` leaves
-    /// it, and no more than its hosts can hold beside what the group has there.
+    /// The clusters that have capacity for a group. Each has one of `parts` of the capacity that `rooms`
+    /// leaves it, and no more than its hosts can hold beside what the group has there.
     fn with_capacity(&self, of: GroupOf<'_>, parts: u64, rooms: &Rooms) -> Vec<Candidate> {
         let GroupOf { id, spec, group } = of;
         let unit = unit_of(self.facts, group);

@@ -260,9 +260,9 @@ impl Federation {
         bail!("nothing was granted")
     }
 
-    /// Jobs in memory that have not ended.
+    /// Jobs that have not ended. A new leader has those that have ended in memory for a while, too.
     pub(super) fn live(&self) -> usize {
-        self.manager.picture().facts.jobs.len()
+        self.manager.picture().facts.live().count()
     }
 
     /// Jobs that have ended and are in memory.

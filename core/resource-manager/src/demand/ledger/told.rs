@@ -23,7 +23,8 @@ impl Ledger {
         })
     }
 
-    /// What the jobs of each pool in the tree have, granted or active; pools of which jobs have nothing are left out.
+    /// What the jobs of each pool in the tree have, granted or active. Pools with jobs that have nothing are
+    /// left out.
     pub(crate) fn held(&self) -> impl Iterator<Item = (PoolIdx, Held)> {
         self.totals.held.iter().map(|(pool, held)| (*pool, *held))
     }
@@ -80,7 +81,8 @@ impl Ledger {
         uses.into_iter().map(|(cluster, taken)| (cluster, taken.all))
     }
 
-    /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools of these clusters)`.
+    /// What pools have of some clusters in ordinary capacity, granted or active. `O(pools of these
+    /// clusters)`.
     pub(crate) fn held_at(
         &self,
         clusters: &BTreeSet<&ClusterId>,
