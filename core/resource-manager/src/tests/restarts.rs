@@ -28,22 +28,6 @@ impl ModelShard {
         self.part(job, group).1.max(self.stopped_by_restart(job, group))
     }
 
-    /// How many a restart may have down. An allotment is of no use where nothing of the group is assigned or
-    /// active: what is assigned later comes with a newer allotment.
-    fn may_be_down(&self, job: JobId, group: &GroupName) -> u32 {
-        let order = self.orders.get(&(job, group.clone()));
-        let is_assigned = order.is_some_and(|o| !o.ranges.is_empty());
-        let mut of_group = self
-            .slices
-            .iter()
-            .filter(|((j, g, _), _)| *j == job && g == group);
-        if is_assigned || of_group.any(|(_, slice)| !slice.active.is_empty()) {
-            self.in_force(job, group)
-        } else {
-            self.stopped_by_restart(job, group)
-        }
-    }
-
     /// Active runs from before the last restart asked for.
     pub fn outdated(&self, job: JobId, group: &GroupName) -> u64 {
         let of_group = self.slices.keys().filter(|(j, g, _)| *j == job && g == group);
@@ -88,7 +72,7 @@ impl ModelShard {
 }
 
 impl Case {
-    /// No more is down by a restart than the spec allows, and the allotments in force sum to no more.
+    /// No more is down by a restart than the spec allows, and the parts in force sum to no more.
     pub fn hold_max_unavailable(&self) {
         let picture = self.rm.picture();
         let mut groups: Vec<(JobId, GroupName)> = self
@@ -109,7 +93,7 @@ impl Case {
             };
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
             let parts: Vec<(&str, u32)> = shards
-                .map(|(c, s)| (c.as_str(), s.may_be_down(job, &group)))
+                .map(|(c, s)| (c.as_str(), s.in_force(job, &group)))
                 .collect();
             let sum: u32 = parts.iter().map(|(_, n)| n).sum();
             assert!(
