@@ -371,6 +371,16 @@ impl Rooms {
         left.count(terms, unit)
     }
 
+    /// How many units the bounds of a pool, and of those above it, leave, whatever it is entitled to.
+    #[must_use]
+    pub fn count_by_limits(&self, pool: PoolIdx, terms: Terms, unit: Unit) -> u64 {
+        let left = Left {
+            by_entitlement: Resources::MAX,
+            ..self.left(pool, terms.side)
+        };
+        left.count(terms, unit)
+    }
+
     /// What is left in a cluster for units.
     #[must_use]
     pub fn cluster(&self, cluster: &ClusterId, side: Side, unit: Unit) -> Resources {

@@ -6,7 +6,7 @@
 //! what has changed, at waiting work that could get something, and at some other jobs by cursor. It never
 //! looks at all jobs. Deciding twice on the same state changes nothing.
 
-use crate::admission::binding::{bind_admitted, bind_ahead};
+use crate::admission::binding::{RemainingCapacity, bind_admitted, bind_ahead};
 use crate::admission::grants::{GrantInputs, grant};
 use crate::admission::{AdmissionMoment, AdmissionReport, admit};
 use crate::demand;
@@ -204,7 +204,12 @@ impl ResourceManager {
             run_down: &admission.run_down,
         };
         grant(facts, inputs, || self.numbers.grant(self.epoch), &mut report);
-        bind_ahead(facts, &jobs, &mut report);
+        let capacity = RemainingCapacity {
+            ledger: &demand.ledger,
+            candidates: &admission.candidates,
+            rooms: &admission.rooms,
+        };
+        bind_ahead(facts, capacity, &jobs, &mut report);
         self.dirty.extend(&report.changed);
         report
     }

@@ -5,7 +5,7 @@
 //! that is bound without a grant. Work also returns that is granted and finds no host while another cluster
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
-use crate::admission::binding::allowance;
+use crate::admission::binding::{allowance, quota_elsewhere};
 use crate::admission::router::{GroupOf, Router, Within, take};
 use crate::admission::{GrantChange, GrantTarget};
 use crate::assignment::indexes::{mark, missing};
@@ -362,6 +362,7 @@ impl Returns<'_> {
         let surplus = waiting.saturating_sub(allowance(spec, line, granted));
         let shares = self.stock_for_others(of, job, idle, waiting);
         let surplus = surplus.max(shares.iter().map(|s| s.count).sum());
+        let surplus = surplus.max(self.stock_to_request(of, job, idle, waiting));
         if surplus == 0 || !self.is_heard(&key.cluster) || self.is_claimant(id, &key.cluster) {
             self.changed |= job.idle.remove(key).is_some();
             return;
@@ -390,14 +391,36 @@ impl Returns<'_> {
         if stock == 0 || missing(job, &key.group) > 0 {
             return Vec::new();
         }
-        let quota = self
-            .rooms
-            .pool_count(pool, terms_of(spec), unit_of(&self.picture.facts, group));
+        let unit = unit_of(&self.picture.facts, group);
+        let quota = quota_elsewhere(&self.rooms, &key.cluster, pool, terms_of(spec), unit);
         let n = stock.min(quota).min(idle.most);
         let have = have(job, &key.group);
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         self.router.places(of, n, self.within(&have, &avoid))
+    }
+
+    /// How many indexes that are bound without a grant to a full cluster could be requested elsewhere: as many
+    /// as their pool is entitled to. Preemption makes capacity for them at any cluster.
+    fn stock_to_request(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> u64 {
+        let GroupOf { spec, group, .. } = of;
+        let key = &idle.line.key;
+        let Some(pool) = self.picture.facts.hierarchy.find(&spec.pool) else {
+            return 0;
+        };
+        let (terms, unit) = (terms_of(spec), unit_of(&self.picture.facts, group));
+        let is_full = !unit
+            .shape
+            .fits(self.rooms.cluster(&key.cluster, terms.side, unit));
+        if stock == 0 || !is_full || missing(job, &key.group) > 0 {
+            return 0;
+        }
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        if !self.router.may_use_others(of, &avoid) {
+            return 0;
+        }
+        stock.min(self.rooms.pool_count(pool, terms, unit)).min(idle.most)
     }
 
     /// Whether capacity is being made at a cluster for a job.

@@ -1,8 +1,11 @@
 //! Binds what is admitted, and some of what runs ahead.
 
+use crate::admission::candidates::Candidates;
+use crate::admission::router::{GroupOf, Router, Within};
 use crate::admission::{AdmissionReport, AheadBinding};
 use crate::assignment::indexes::{give, missing};
-use crate::demand::request::{avoided, unbound};
+use crate::demand::ledger::Ledger;
+use crate::demand::request::{PoolRef, avoided, have, pool_of, terms_of, unbound, unit_of};
 use crate::demand::slices::{Line, is_unplaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -10,6 +13,8 @@ use crate::facts::slice::SliceKey;
 use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{Rooms, Terms, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,8 +79,82 @@ pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
     }
 }
 
+/// What admission has left.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RemainingCapacity<'a> {
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) candidates: &'a Arc<Candidates>,
+    pub(crate) rooms: &'a Rooms,
+}
+
+/// How many instances that are bound to a cluster without a grant their pool could begin at another one.
+/// At a full cluster only limits bound them: what no pool can use of its entitlement is divided among the
+/// pools that request capacity where it is.
+pub(crate) fn quota_elsewhere(
+    rooms: &Rooms,
+    cluster: &ClusterId,
+    pool: PoolIdx,
+    terms: Terms,
+    unit: Unit,
+) -> u64 {
+    if unit.shape.fits(rooms.cluster(cluster, terms.side, unit)) {
+        rooms.pool_count(pool, terms, unit)
+    } else {
+        rooms.count_by_limits(pool, terms, unit)
+    }
+}
+
+/// How many indexes of a group are not bound ahead to a cluster that is full for it: as many as another
+/// cluster may begin, or as its pool is entitled to, for which preemption makes capacity at any cluster.
+/// `most` is how many more of the group may be active.
+fn kept_unbound(
+    facts: &FederationFacts,
+    capacity: RemainingCapacity<'_>,
+    of: GroupOf<'_>,
+    cluster: &ClusterId,
+    most: u64,
+) -> u64 {
+    let RemainingCapacity {
+        ledger,
+        candidates,
+        rooms,
+    } = capacity;
+    let (terms, unit) = (terms_of(of.spec), unit_of(facts, of.group));
+    let (Some(job), PoolRef::Known(pool)) = (facts.jobs.get(&of.id), pool_of(facts, &of.spec.pool)) else {
+        return 0;
+    };
+    let is_full = !unit.shape.fits(rooms.cluster(cluster, terms.side, unit));
+    if !is_full || most == 0 {
+        return 0;
+    }
+    let router = Router::of(facts, ledger, candidates);
+    let mut avoid = avoided(job, &of.group.name);
+    avoid.push(cluster.clone());
+    let entitled = rooms.pool_count(pool, terms, unit);
+    if entitled > 0 && router.may_use_others(of, &avoid) {
+        return entitled.min(most);
+    }
+    if rooms.count_by_limits(pool, terms, unit) == 0 {
+        return 0;
+    }
+    let have = have(job, &of.group.name);
+    let within = Within {
+        have: &have,
+        avoid: &avoid,
+        rooms,
+        parts: 1,
+    };
+    let shares = router.places(of, most, within);
+    shares.iter().map(|s| s.count).fold(0, u64::saturating_add)
+}
+
 /// What is to be bound ahead for a batch job, by group and cluster.
-pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(GroupName, ClusterId, u64)> {
+pub(crate) fn ahead(
+    facts: &FederationFacts,
+    capacity: RemainingCapacity<'_>,
+    id: JobId,
+    job: &JobView,
+) -> Vec<(GroupName, ClusterId, u64)> {
     let mut out = Vec::new();
     let Some(spec) = job.running_spec() else {
         return out;
@@ -106,6 +185,10 @@ pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(G
         let total: u64 = of_group().map(running).fold(0, u64::saturating_add).max(1);
         let mut left = free;
         let avoid = avoided(job, &group.name);
+        let of = GroupOf { id, spec, group };
+        let allocated = all.iter().filter(|l| l.key.group == group.name);
+        let allocated = allocated.map(|l| l.allocated).fold(0, u64::saturating_add);
+        let most = u64::from(group.most_active()).saturating_sub(allocated);
         let open = |l: &&Line| takes_ahead(facts, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
         for line in of_group().filter(open) {
             let active = running(line);
@@ -113,9 +196,10 @@ pub(crate) fn ahead(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<(G
             if stock >= active {
                 continue;
             }
+            let kept = kept_unbound(facts, capacity, of, &line.key.cluster, most);
             let share = u128::from(free) * u128::from(active) / u128::from(total) / 2;
             let share = u64::try_from(share).unwrap_or(u64::MAX).max(AHEAD).max(active);
-            let n = share.min(left);
+            let n = share.min(left.saturating_sub(kept));
             left -= n;
             out.extend((n > 0).then(|| (group.name.clone(), line.key.cluster.clone(), n)));
         }
@@ -164,10 +248,17 @@ pub(crate) fn bind_admitted(facts: &mut FederationFacts, report: &mut AdmissionR
 }
 
 /// Batch work that runs has indexes bound ahead.
-pub(crate) fn bind_ahead(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>, report: &mut AdmissionReport) {
+pub(crate) fn bind_ahead(
+    facts: &mut FederationFacts,
+    capacity: RemainingCapacity<'_>,
+    jobs: &BTreeSet<JobId>,
+    report: &mut AdmissionReport,
+) {
     for id in jobs {
         let job = facts.jobs.get(id);
-        let ahead = job.map(|job| ahead(facts, *id, job)).unwrap_or_default();
+        let ahead = job
+            .map(|job| ahead(facts, capacity, *id, job))
+            .unwrap_or_default();
         for (group, cluster, count) in ahead {
             bind_to(facts, *id, &group, &[(cluster.clone(), count)]);
             report.changed.insert(*id);

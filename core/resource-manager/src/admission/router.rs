@@ -177,6 +177,13 @@ impl<'a> Router<'a> {
         route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
     }
 
+    /// Whether a group may use a cluster beside these, with capacity or without.
+    pub(crate) fn may_use_others(&self, of: GroupOf<'_>, but: &[ClusterId]) -> bool {
+        let clusters = self.candidates.of(self.candidates.asker(of.spec, of.group));
+        let (passed, _) = filter(&of.demand(), clusters);
+        passed.iter().any(|c| !but.contains(&c.id))
+    }
+
     /// A cluster for that many instances of each group together, none of `avoid`. With `rooms` it must have
     /// the capacity that `rooms` leaves. Without `rooms`, any cluster counts that could ever hold all of it.
     pub(crate) fn place_whole(

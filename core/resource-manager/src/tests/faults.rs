@@ -1,214 +1,191 @@
-//! Any order of events, with losses, duplicates, cuts and new leaders: the checker holds after every step, limits hold in what
-//! really runs, nothing is ever twice, and when faults stop everything wanted that fits runs.
+//! Any order of events in a nested tree that wants more than there is, with losses, duplicates, cuts,
+//! preemptions and new leaders: the checker holds after every step, limits hold in what really runs, nothing
+//! is ever twice, and when faults stop everything wanted that fits runs, and no pool is below its entitlement
+//! while another one exceeds its own.
 
-use crate::event::Event;
-use crate::tests::case::{Case, batch, service};
+use crate::tests::pressure::{CLUSTERS, SceneRun, cases, scene};
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{OpFailure, OpResult};
-use echelon_core_model::{InstanceNumber, JobId, RunState, Span};
+use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{JobId, ReasonCode, Span};
+use echelon_core_pools::hierarchy::PoolIdx;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
-#[derive(Debug, Clone)]
-enum Act {
-    Deliver(u8),
-    Lose,
-    Twice,
-    Late,
-    Pass(u16),
-    Cut(u8),
-    Leader,
-    ShardLeader(u8),
-    Scale(u8, u8),
-    Want(u8, u8),
-    Finish(u8, u8),
-    FailOp,
-    MaxRunning(u8, u8),
-    Restart(u8),
+/// A job that is to run, as it stands at the end.
+struct JobEnd {
+    id: JobId,
+    spec: JobSpec,
+    /// The pool and those above it, without the root.
+    pools: Vec<PoolIdx>,
+    /// Active instances at each cluster.
+    at: Vec<u64>,
+    /// Instances that wait and could begin.
+    waiting: u64,
 }
 
-fn act() -> impl Strategy<Value = Act> {
-    prop_oneof![
-        10 => (1u8..30).prop_map(Act::Deliver),
-        2 => Just(Act::Lose),
-        2 => Just(Act::Twice),
-        2 => Just(Act::Late),
-        8 => (1u16..4000).prop_map(Act::Pass),
-        1 => (0u8..3).prop_map(Act::Cut),
-        1 => Just(Act::Leader),
-        1 => (0u8..3).prop_map(Act::ShardLeader),
-        3 => (0u8..3, 0u8..9).prop_map(|(j, n)| Act::Scale(j, n)),
-        1 => (0u8..3, 0u8..3).prop_map(|(j, n)| Act::Want(j, n)),
-        3 => (0u8..3, 1u8..4).prop_map(|(c, n)| Act::Finish(c, n)),
-        2 => Just(Act::FailOp),
-        1 => (0u8..3, 1u8..7).prop_map(|(j, n)| Act::MaxRunning(j, n)),
-        2 => (0u8..3).prop_map(Act::Restart),
-    ]
-}
+impl JobEnd {
+    fn active(&self) -> u64 {
+        self.at.iter().sum()
+    }
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+    fn may_use(&self, cluster: usize) -> bool {
+        let only = &self.spec.clusters.only;
+        only.is_empty() || only.iter().any(|name| name == CLUSTERS[cluster])
+    }
 
-/// No number of a job is active at two places, or at two generations.
-fn none_twice(case: &Case, jobs: &[JobId]) {
-    for job in jobs {
-        let mut seen: BTreeMap<InstanceNumber, String> = BTreeMap::new();
-        for (cluster, shard) in &case.shards {
-            for (n, g) in shard.running(*job) {
-                if let Some(before) = seen.insert(n, format!("{cluster}.{g}")) {
-                    panic!(
-                        "{job} {} runs at {before} and {cluster}.{g}\n{}",
-                        n.0,
-                        case.trace.join("\n")
-                    );
-                }
-            }
-        }
+    /// Whether it may be a victim at a cluster: single instances that are preemptible. A service loses only
+    /// where its part of `max_unavailable` is, which is nowhere else only if all of it is at one cluster.
+    fn may_lose(&self, cluster: usize) -> bool {
+        let is_at_one = self.active() == self.at[cluster];
+        self.is_single() && self.at[cluster] > 0 && (is_at_one || !self.spec.kind.runs_for_ever())
+    }
+
+    /// Whether it is preemptible and begins one by one.
+    fn is_single(&self) -> bool {
+        self.spec.preemptible && self.spec.gang.is_none()
     }
 }
 
-fn perform(case: &mut Case, jobs: &[JobId], act: &Act) {
-    let job = |i: &u8| jobs[usize::from(*i) % jobs.len()];
-    match act {
-        Act::Deliver(n) => (0..*n).for_each(|_| {
-            if let Some(event) = case.events.pop_front() {
-                case.step(event);
+impl SceneRun {
+    /// How all jobs stand that are to run; what of their rows is wrong is a failure.
+    fn stands(&self) -> Vec<JobEnd> {
+        let hierarchy = &self.case.rm.picture().facts.hierarchy;
+        let mut out = Vec::new();
+        for (id, path) in &self.jobs {
+            let Some(head) = self.case.head(*id) else { continue };
+            let Some(progress) = self.case.progress(*id) else {
+                panic!("no progress of {id}")
+            };
+            match head.goal.desired {
+                Desired::Running if !progress.state.is_ended() => {}
+                Desired::Running => continue,
+                Desired::Stopped => {
+                    assert!(progress.state.is_ended());
+                    continue;
+                }
+                Desired::Deleted => panic!(
+                    "{id} is still there: {progress:?}\n{}",
+                    self.case.trace.join("\n")
+                ),
             }
-        }),
-        // A storage operation always gets some answer in the end; a message may get lost.
-        Act::Lose => {
-            let at = case
-                .events
+            let passing = [ReasonCode::AwaitingGrant, ReasonCode::Moved, ReasonCode::Accepted];
+            assert!(
+                progress
+                    .waiting
+                    .iter()
+                    .all(|w| w.count > 0 && !passing.contains(&w.reason.code)),
+                "{:?}\n{}",
+                progress.waiting,
+                self.case.trace.join("\n")
+            );
+            let waits = |code: &ReasonCode| *code != ReasonCode::MaxRunning && !code.withholds();
+            let waiting = progress
+                .waiting
                 .iter()
-                .position(|e| matches!(e, Event::Report(..) | Event::Hint(_)));
-            at.map(|i| case.events.remove(i));
-        }
-        Act::Twice => {
-            if let Some(event) = case.events.front().cloned() {
-                case.events.push_back(event);
-            }
-        }
-        Act::Late => {
-            if let Some(event) = case.events.pop_front() {
-                case.events.push_back(event);
-            }
-        }
-        Act::Pass(ms) => {
-            case.now = case.now.plus(Span::millis(u64::from(*ms)));
-            case.step(Event::Wake);
-            case.keep_restarting();
-        }
-        Act::Cut(c) => {
-            let name = NAMES[usize::from(*c)];
-            let cluster = echelon_core_model::ClusterId::new(name);
-            if let Some(link) = case.links.remove(&cluster) {
-                case.events.push_back(Event::ShardClosed { link });
-            }
-        }
-        Act::Leader => case.fail_over(),
-        Act::ShardLeader(c) => {
-            let name = NAMES[usize::from(*c)];
-            case.cut(name);
-            case.shard(name).fail_over();
-        }
-        Act::Scale(j, _) | Act::MaxRunning(j, _) | Act::Restart(j) | Act::Want(j, _) => {
-            if case.head(job(j)).is_some() {
-                wish(case, job(j), act);
-            }
-        }
-        Act::Finish(c, n) => {
-            let name = NAMES[usize::from(*c)];
-            let now = case.now;
-            let reports = case.shard(name).finish(u64::from(*n), RunState::Succeeded, now);
-            case.bring(&echelon_core_model::ClusterId::new(name), reports);
-        }
-        Act::FailOp => {
-            let at = case.events.iter().position(|e| matches!(e, Event::Storage(..)));
-            if let Some(Event::Storage(id, _)) = at.and_then(|i| case.events.remove(i)) {
-                // It was done, and nobody knows.
-                let failed = OpFailure::unknown("no answer");
-                case.events
-                    .push_back(Event::Storage(id, OpResult::Failed(failed)));
-            }
-        }
-    }
-}
-
-/// What a user may wish of a job that is there.
-fn wish(case: &mut Case, job: JobId, act: &Act) {
-    match act {
-        Act::Scale(_, n) => case.respec_silently(job, |s| s.groups[0].instances = u32::from(*n).max(1)),
-        Act::MaxRunning(_, n) => case.respec_silently(job, |s| s.groups[0].max_running = Some(u32::from(*n))),
-        Act::Restart(_) => {
-            case.change_head(job, |h| h.goal.restarts += 1);
-            case.events.push_back(Event::Hint(job));
-        }
-        Act::Want(_, n) => {
-            let desired = [Desired::Running, Desired::Stopped, Desired::Deleted][usize::from(*n)];
-            // Deleted is final: the gateway takes no wish after it.
-            case.change_head(job, |h| {
-                if h.goal.desired != Desired::Deleted {
-                    h.goal.desired = desired;
-                }
+                .filter(|w| waits(&w.reason.code))
+                .map(|w| w.count)
+                .sum();
+            let pool = hierarchy.find(path).unwrap();
+            let spec = self
+                .case
+                .rm
+                .picture()
+                .facts
+                .jobs
+                .get(id)
+                .and_then(|j| j.spec.as_deref().cloned());
+            out.push(JobEnd {
+                id: *id,
+                spec: spec.unwrap(),
+                pools: std::iter::once(pool)
+                    .chain(hierarchy.above(pool))
+                    .filter(|i| *i != 0)
+                    .collect(),
+                at: self.case.shards.values().map(|s| s.active_of_job(*id)).collect(),
+                waiting,
             });
-            case.events.push_back(Event::Hint(job));
         }
-        _ => {}
+        out
+    }
+
+    /// Whatever waits has nowhere to run, and nothing to claim.
+    fn rests(&self) {
+        let stands = self.stands();
+        let hierarchy = &self.case.rm.picture().facts.hierarchy;
+        let entitled = &self.case.divided.as_ref().unwrap().entitled.ordinary;
+        let has = |pool: PoolIdx| -> u64 {
+            let within = stands.iter().filter(|s| s.pools.contains(&pool));
+            within.map(|s| s.active() * 1000).sum()
+        };
+        let free = |c: usize| {
+            let taken: u64 = stands.iter().map(|s| s.at[c]).sum();
+            self.case
+                .shards
+                .values()
+                .nth(c)
+                .unwrap()
+                .cores
+                .saturating_sub(taken)
+        };
+        // While a request is open, for ten minutes at most, nothing else uses what is held for it.
+        if !self.case.rm.picture().preemption.all.is_empty() {
+            return;
+        }
+        // What is kept for a gang is used by nothing else.
+        let is_kept = stands.iter().any(|s| s.spec.gang.is_some() && s.waiting > 0);
+        let singles = stands.iter().filter(|s| s.is_single() && s.waiting > 0);
+        for claimant in singles {
+            let within =
+                |bound: &dyn Fn(PoolIdx) -> u64| claimant.pools.iter().all(|i| has(*i) + 1000 <= bound(*i));
+            if !within(&|i| hierarchy.pool(i).unwrap().limit.cpus) {
+                continue;
+            }
+            // Each has more than its own, a whole instance at least, in every pool that the claimant is not
+            // in, and the claimant fits into every pool that the victim is not in.
+            let has_more = |s: &&JobEnd| {
+                let mut apart = s.pools.iter().filter(|i| !claimant.pools.contains(i)).peekable();
+                let mut own = claimant.pools.iter().filter(|i| !s.pools.contains(i));
+                apart.peek().is_some()
+                    && apart.all(|i| has(*i) >= entitled.amount(*i).cpus + 1000)
+                    && own.all(|i| has(*i) + 1000 <= entitled.amount(*i).cpus)
+            };
+            for c in (0..self.case.shards.len()).filter(|c| claimant.may_use(*c)) {
+                let told = || {
+                    let jobs = stands.iter().map(|s| (s.id, &s.spec.pool, &s.at, s.waiting));
+                    let pools = hierarchy.indexes().map(|i| {
+                        (
+                            hierarchy.pool(i).map(|p| &p.path),
+                            has(i),
+                            entitled.amount(i).cpus,
+                        )
+                    });
+                    let (jobs, pools): (Vec<_>, Vec<_>) = (jobs.collect(), pools.collect());
+                    format!(
+                        "{} at {}: {jobs:?}\n{pools:?}\n{:?}\n{}",
+                        claimant.id,
+                        CLUSTERS[c],
+                        self.case.waiting(claimant.id),
+                        self.case.trace.join("\n")
+                    )
+                };
+                assert!(is_kept || free(c) == 0, "there is capacity for {}", told());
+                let victim = stands.iter().filter(|s| s.may_lose(c)).find(has_more);
+                assert!(victim.is_none(), "{} may lose for {}", victim.unwrap().id, told());
+            }
+        }
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
     #[test]
-    fn whatever_happens_the_rules_hold_and_in_the_end_all_that_fits_runs(
-        acts in proptest::collection::vec(act(), 1..120),
-    ) {
-        let mut case = Case::with(&[("a", 4), ("b", 3), ("c", 2)]);
-        case.set_pool("/small", 4);
-        case.run_for(Span::seconds(6));
-        let jobs = [
-            case.job(1, service(5).spread()),
-            case.job(2, batch(6).pool("/small")),
-            case.job(3, service(3)),
-        ];
-        for act in &acts {
-            perform(&mut case, &jobs, act);
-            none_twice(&case, &jobs);
-        }
-        if let Some(why) = &case.stepped_down {
+    fn whatever_happens_the_rules_hold_and_in_the_end_all_that_fits_runs(scene in scene(90)) {
+        let mut stage = scene.play(|_| {}, |_| {});
+        if let Some(why) = &stage.case.stepped_down {
             prop_assert!(why.contains("could not be read"), "{}", why);
         }
-        // Faults stop.
-        case.fail_over();
-        case.run_for(Span::seconds(150));
-        none_twice(&case, &jobs);
-        let mut active = 0;
-        let mut wanted = 0;
-        for job in jobs {
-            let Some(head) = case.head(job) else { continue };
-            let Some(progress) = case.progress(job) else { panic!("no progress of {job}") };
-            match head.goal.desired {
-                Desired::Running if !progress.state.is_ended() => {
-                    let n = case.total_active(job);
-                    active += n;
-                    let told: u64 = progress.waiting.iter().map(|w| w.count).sum();
-                    wanted += n + usize::try_from(told).unwrap();
-                    prop_assert!(progress.waiting.iter().all(|w| !matches!(w.reason.code,
-                        echelon_core_model::ReasonCode::AwaitingGrant | echelon_core_model::ReasonCode::Moved | echelon_core_model::ReasonCode::Accepted)),
-                        "{:?}\n{}", progress.waiting, case.trace.join("\n"));
-                    if case.total_active(job) < 3 && wanted <= 9 {
-                        for w in &progress.waiting {
-                            prop_assert!(w.count > 0);
-                        }
-                    }
-                }
-                Desired::Running => {}
-                Desired::Stopped => prop_assert!(progress.state.is_ended()),
-                Desired::Deleted => prop_assert!(false, "{} is still there: {:?}\n{}", job, progress, case.trace.join("\n")),
-            }
-        }
-        // Every core runs something, or nobody waits for one.
-        let capped = jobs.iter().filter_map(|j| case.progress(*j)).flat_map(|p| p.waiting);
-        let waits_for_room = capped.filter(|w| w.reason.code == echelon_core_model::ReasonCode::NoClusterCapacity).map(|w| w.count).sum::<u64>();
-        prop_assert!(waits_for_room == 0 || active == 9, "{} of {} active\n{}", active, wanted, case.trace.join("\n"));
+        stage.calm();
+        stage.case.run_for(Span::seconds(240));
+        stage.none_twice();
+        stage.rests();
     }
 }

@@ -54,6 +54,49 @@ fn the_last_index_that_is_bound_ahead_goes_where_it_can_begin() {
 }
 
 #[test]
+fn what_is_bound_ahead_at_a_full_cluster_gets_what_no_other_pool_can_use() {
+    let mut case = Case::with(&[("a", 4), ("b", 4)]);
+    for pool in ["/x", "/y"] {
+        case.set_pool(pool, 1_000_000);
+        case.change_pool(pool, |p| p.reservation.cpus = 4000);
+    }
+    let other = case.job(1, service(6).pool("/y").only(&["a"]));
+    let job = case.job(2, batch(5).pool("/x").only(&["b", "c"]));
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        (case.active(other), case.active(job)),
+        (vec![("a", 4)], vec![("b", 4)])
+    );
+    assert_eq!(case.ranges(job), "0-4@b.1", "one is bound ahead");
+    // Each pool is entitled to half of the new core, and only one of them can use it.
+    case = case.cluster("c", 1);
+    case.run_for(Span::minutes(1));
+    assert_eq!(case.active(job), [("b", 4), ("c", 1)], "{}", case.ranges(job));
+}
+
+#[test]
+fn what_is_bound_ahead_at_a_full_cluster_is_requested_where_others_have_more_than_their_own() {
+    let mut case = Case::with(&[("b", 2)]);
+    for pool in ["/x", "/y"] {
+        case.set_pool(pool, 1_000_000);
+    }
+    let claimant = case.job(1, batch(6).pool("/y"));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.ranges(claimant), "0-5@b.1", "four are bound ahead");
+    let other = case.job(2, batch(8).pool("/x").only(&["a"]));
+    case = case.cluster("a", 4);
+    case.run_for(Span::minutes(2));
+    // Each pool is entitled to three cores.
+    assert_eq!(case.active(other), [("a", 3)]);
+    assert_eq!(
+        case.active(claimant),
+        [("a", 1), ("b", 2)],
+        "{}",
+        case.ranges(claimant)
+    );
+}
+
+#[test]
 fn a_draining_cluster_out_of_reach_holds_up_no_other() {
     let mut case = Case::with(&[("a", 300), ("b", 4), ("c", 400)]);
     case.wish("c", Wish::Cordoned);

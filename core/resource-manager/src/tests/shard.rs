@@ -53,7 +53,12 @@ impl Slice {
         self.own.since(self.known, self.granted)
     }
 
-    fn ended(&self) -> RangeSet {
+    /// How many may be active, as far as one may begin now.
+    pub fn in_force(&self) -> u64 {
+        if self.expired { 0 } else { self.allowed() }
+    }
+
+    pub fn ended(&self) -> RangeSet {
         self.succeeded.union(&self.failed).union(&self.stopped)
     }
 }
@@ -585,7 +590,7 @@ impl ModelShard {
             .minus(&slice.active)
             .minus(&slice.ended());
         // Whichever leader gave the grant.
-        let allowed = if slice.expired { 0 } else { slice.allowed() };
+        let allowed = slice.in_force();
         let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
         let allowed = allowed.min(hosts);
         let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
@@ -681,7 +686,7 @@ impl ModelShard {
             part_number,
             own: slice.own,
             preempting: slice.dying.intersect(&slice.active).count(),
-            granted: if slice.expired { 0 } else { slice.allowed() },
+            granted: slice.in_force(),
             first_begun: slice.first_begun,
             last_begun: slice.last_begun,
             last_ended: slice.last_ended,
