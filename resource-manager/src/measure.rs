@@ -1,9 +1,10 @@
 //! The resource manager's metrics. Never by job: labels have few values.
 
 use echelon_core_model::cluster::Contact;
+use echelon_core_model::job::JobState;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Epoch, Timestamp};
+use echelon_core_model::{Epoch, JobId, ReasonCode, Timestamp};
 use echelon_core_resource_manager::{
     Broken, CycleReport, FederationFacts, Picture, ResourceManager, Sampler, SumFaults,
 };
@@ -13,8 +14,11 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::collections::BTreeMap;
 use tokio::sync::watch;
 
-/// Counting walks over all jobs.
+/// Between two looks at everything but jobs, and between the beginnings of two counts of all jobs.
 const LOOK_EVERY: Span = Span::seconds(5);
+
+/// Most jobs that are counted after one turn of the loop, so that no turn takes longer for more jobs.
+const JOBS_AT_ONCE: usize = 2_000;
 
 const CONTACTS: [Contact; 4] = [
     Contact::Joining,
@@ -47,6 +51,8 @@ pub(crate) struct Measures {
     sum_faults: SumFaults,
     sampler: Sampler,
     next_look: Timestamp,
+    /// The count of all jobs, while it is under way.
+    job_count: Option<JobCount>,
     state: watch::Sender<RoleState>,
 }
 
@@ -127,6 +133,7 @@ impl Measures {
             sum_faults: SumFaults::default(),
             sampler: Sampler::default(),
             next_look: Timestamp(0),
+            job_count: None,
             state: watch::Sender::new(RoleState {
                 build,
                 ..RoleState::default()
@@ -161,6 +168,8 @@ impl Measures {
             }
             changed
         });
+        let picture = driver.picture();
+        self.count_jobs(&picture.facts);
         if now < self.next_look {
             return;
         }
@@ -172,8 +181,7 @@ impl Measures {
             state.alarms = alarms;
             changed
         });
-        let picture = driver.picture();
-        self.look_at_jobs(&picture.facts);
+        self.job_count.get_or_insert_default();
         if standing == RoleStanding::Leader {
             self.sample(picture, driver.last_cycle());
         }
@@ -236,34 +244,75 @@ impl Measures {
         }
     }
 
-    fn look_at_jobs(&self, facts: &FederationFacts) {
-        let (mut states, mut reasons, mut slices) = (BTreeMap::new(), BTreeMap::new(), 0);
-        for job in facts.jobs.values() {
-            slices += job.durable.groups.values().map(Vec::len).sum::<usize>();
-            let Some(progress) = &job.progress else {
-                continue;
-            };
-            *states.entry(progress.state.word()).or_default() += 1;
-            for waiting in &progress.waiting {
-                let n = i64::try_from(waiting.count).unwrap_or(i64::MAX);
-                let known: &mut i64 = reasons.entry(waiting.code.word()).or_default();
-                *known = known.saturating_add(n);
-            }
+    /// Counts the next jobs, and shows the counts once all jobs are counted. A job that changes while the
+    /// others are counted is shown as it was when it was counted.
+    fn count_jobs(&mut self, facts: &FederationFacts) {
+        let Some(mut counted) = self.job_count.take() else {
+            return;
+        };
+        if !counted.take_next(facts) {
+            self.job_count = Some(counted);
+            return;
         }
+        let JobCount {
+            last: _,
+            mut states,
+            reasons,
+            slices,
+        } = counted;
         for (state, n) in facts.ended.by_state() {
-            let known: &mut i64 = states.entry(state.word()).or_default();
-            *known = known.saturating_add(i64::try_from(*n).unwrap_or(i64::MAX));
+            let known = states.entry(*state).or_default();
+            *known = known.saturating_add(*n);
         }
         self.slices.set(count(slices));
         // What is not there any more must not be shown on.
         self.jobs.reset();
         for (state, n) in states {
-            self.jobs.with_label_values(&[state]).set(n);
+            self.jobs.with_label_values(&[state.word()]).set(shown(n));
         }
         self.waiting.reset();
         for (reason, n) in reasons {
-            self.waiting.with_label_values(&[reason.as_str()]).set(n);
+            self.waiting
+                .with_label_values(&[reason.word().as_str()])
+                .set(shown(n));
         }
+    }
+}
+
+/// A count of all jobs, some at a time.
+#[derive(Debug, Default)]
+struct JobCount {
+    /// The last job that was counted.
+    last: Option<JobId>,
+    states: BTreeMap<JobState, u64>,
+    /// Instances that wait, by reason.
+    reasons: BTreeMap<ReasonCode, u64>,
+    /// Ranges of instances that are assigned.
+    slices: usize,
+}
+
+impl JobCount {
+    /// Counts the next jobs. Whether all are counted.
+    fn take_next(&mut self, facts: &FederationFacts) -> bool {
+        let first = self.last.is_none().then(|| facts.jobs.iter());
+        let further = self.last.map(|last| facts.jobs.after(last));
+        let jobs = first.into_iter().flatten().chain(further.into_iter().flatten());
+        let mut seen = 0;
+        for (id, job) in jobs.take(JOBS_AT_ONCE) {
+            self.last = Some(*id);
+            seen += 1;
+            let ranges = job.durable.groups.values().map(Vec::len).sum::<usize>();
+            self.slices = self.slices.saturating_add(ranges);
+            let Some(progress) = &job.progress else {
+                continue;
+            };
+            *self.states.entry(progress.state).or_default() += 1;
+            for waiting in &progress.waiting {
+                let known = self.reasons.entry(waiting.code).or_default();
+                *known = known.saturating_add(waiting.count);
+            }
+        }
+        seen < JOBS_AT_ONCE
     }
 }
 
@@ -283,4 +332,40 @@ fn standing(driver: &ResourceManager) -> RoleStanding {
 
 fn count(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn shown(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use echelon_core_model::assignment::AssignedRange;
+    use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange};
+    use std::sync::Arc;
+
+    #[test]
+    fn each_job_is_counted_once_however_many_there_are() {
+        for jobs in [0, 1, JOBS_AT_ONCE, 2 * JOBS_AT_ONCE + 5] {
+            let mut facts = FederationFacts::default();
+            for n in 0..jobs {
+                let job = facts.jobs.open(JobId(n as u128));
+                let range = AssignedRange {
+                    range: InstanceRange { first: 0, last: 0 },
+                    cluster: ClusterId::new("a"),
+                    generation: Generation(1),
+                    former: None,
+                    releasing: None,
+                };
+                let ranges = vec![range; n % 3];
+                let groups = &mut Arc::make_mut(&mut job.durable).groups;
+                groups.insert(GroupName::new("main"), ranges);
+            }
+            let mut count = JobCount::default();
+            let looks = (1..).find(|_| count.take_next(&facts)).unwrap();
+            assert_eq!(count.slices, (0..jobs).map(|n| n % 3).sum::<usize>());
+            assert_eq!(looks, jobs / JOBS_AT_ONCE + 1, "{jobs}");
+        }
+    }
 }

@@ -218,7 +218,7 @@ mod tests {
 
     /// Another demand of a pool, perhaps with another capacity and other bounds of that pool.
     #[derive(Debug, Clone)]
-    struct Change {
+    struct RoundChange {
         at: prop::sample::Index,
         wanted: u64,
         capacity: Option<u64>,
@@ -228,7 +228,7 @@ mod tests {
         is_read: bool,
     }
 
-    fn changes() -> impl Strategy<Value = Vec<Change>> {
+    fn changes() -> impl Strategy<Value = Vec<RoundChange>> {
         let capacity = proptest::option::weighted(0.2, 0u64..200);
         let bounds = proptest::option::weighted(0.2, (0u64..10, 0u64..40, 0u64..4));
         let all = (
@@ -240,7 +240,7 @@ mod tests {
         );
         let change = all.prop_map(|all| {
             let (at, wanted, capacity, bounds, is_read) = all;
-            Change {
+            RoundChange {
                 at,
                 wanted,
                 capacity,
@@ -251,7 +251,7 @@ mod tests {
         proptest::collection::vec(change, 1..12)
     }
 
-    fn take(round: &mut FirstRound, s: &mut Sample, change: &Change) {
+    fn take(round: &mut FirstRound, s: &mut Sample, change: &RoundChange) {
         let i = change.at.index(s.demand.len());
         let path = s.demand[i].0.clone();
         s.demand[i].1 = change.wanted;

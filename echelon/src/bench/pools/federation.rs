@@ -260,9 +260,9 @@ impl Federation {
         bail!("nothing was granted")
     }
 
-    /// Jobs that have not ended. A new leader has those that have ended in memory for a while, too.
+    /// Jobs in memory that have not ended.
     pub(super) fn live(&self) -> usize {
-        self.manager.picture().facts.live().count()
+        self.manager.picture().facts.jobs.len()
     }
 
     /// Jobs that have ended and are in memory.
