@@ -28,6 +28,17 @@ impl ModelShard {
         self.part(job, group).1.max(self.stopped_by_restart(job, group))
     }
 
+    /// The same as far as it has an effect: where nothing is active nothing is stopped.
+    fn in_effect(&self, job: JobId, group: &GroupName) -> u32 {
+        let mut of_group = self
+            .slices
+            .iter()
+            .filter(|((j, g, _), _)| *j == job && g == group);
+        let is_active = of_group.any(|(_, slice)| !slice.active.is_empty());
+        let part = if is_active { self.part(job, group).1 } else { 0 };
+        part.max(self.stopped_by_restart(job, group))
+    }
+
     /// Active runs from before the last restart asked for.
     pub fn outdated(&self, job: JobId, group: &GroupName) -> u64 {
         let of_group = self.slices.keys().filter(|(j, g, _)| *j == job && g == group);
@@ -72,7 +83,7 @@ impl ModelShard {
 }
 
 impl Case {
-    /// No more is down by a restart than the spec allows, and the parts in force sum to no more.
+    /// No more is down by a restart than the spec allows, and the parts that have an effect sum to no more.
     pub fn hold_max_unavailable(&self) {
         let picture = self.rm.picture();
         let mut groups: Vec<(JobId, GroupName)> = self
@@ -93,7 +104,7 @@ impl Case {
             };
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
             let parts: Vec<(&str, u32)> = shards
-                .map(|(c, s)| (c.as_str(), s.in_force(job, &group)))
+                .map(|(c, s)| (c.as_str(), s.in_effect(job, &group)))
                 .collect();
             let sum: u32 = parts.iter().map(|(_, n)| n).sum();
             assert!(
