@@ -27,7 +27,8 @@ use crate::facts::slice::SliceKey;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
-    Admission, ClusterIdx, Hold, Holds, Kept, Likeness, Line, Request, Rooms, Turn, keep_all,
+    Admission, ClusterIdx, Entitlements, Hold, Holds, Kept, Likeness, Line, Request, Rooms, Side, Terms,
+    Turn, Unit, keep_all,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ use std::sync::Arc;
 pub struct LastAdmission {
     /// The capacity that it left: why something waits follows from it.
     pub rooms: Arc<Rooms>,
+    /// What pools were entitled to.
+    entitled: Arc<Entitlements>,
     /// The clusters as it saw them.
     pub(crate) candidates: Arc<Candidates>,
     /// When starvation was last noted for some pools.
@@ -61,6 +64,30 @@ pub struct LastAdmission {
     pub(crate) run_down: BTreeSet<(JobId, SliceKey)>,
     /// Pools in which something was starved when starvation was last noted.
     pub(crate) starved_pools: BTreeSet<PoolIdx>,
+}
+
+impl LastAdmission {
+    /// How many more units of a group its pool is entitled to, whatever other pools use of that: preemption
+    /// makes capacity for these at any cluster. Those that capacity is held for count. Of revocable work none.
+    pub(crate) fn entitled_units(
+        &self,
+        of_group: (JobId, &GroupName),
+        pool: PoolIdx,
+        terms: Terms,
+        unit: Unit,
+    ) -> u64 {
+        if terms.side != Side::Ordinary {
+            return 0;
+        }
+        let turns = self
+            .kept
+            .iter()
+            .map(|(hold, _)| (hold.turn.job, &hold.turn.group));
+        let held = u64::try_from(turns.filter(|turn| *turn == of_group).count()).unwrap_or(u64::MAX);
+        let left = self.entitled.amount(pool).minus(self.rooms.taken(pool).0);
+        let bounds = self.rooms.count_by_bounds(pool, terms, unit);
+        unit.shape.count_in(left).min(bounds).saturating_add(held)
+    }
 }
 
 /// A capacity hold for one request: nothing else is admitted into it.
@@ -228,6 +255,7 @@ pub(crate) fn admit(
     let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
     last.kept = keep_all(&last.holds, &mut rooms, has_begun);
     last.rooms = Arc::new(rooms);
+    last.entitled = Arc::clone(&first.ordinary);
     last.candidates = candidates;
     let counted = |a: &Admission| (a.job, demand.ledger.counts(a.job));
     AdmissionReport {

@@ -206,8 +206,7 @@ impl ResourceManager {
         grant(facts, inputs, || self.numbers.grant(self.epoch), &mut report);
         let capacity = RemainingCapacity {
             ledger: &demand.ledger,
-            candidates: &admission.candidates,
-            rooms: &admission.rooms,
+            admission,
         };
         bind_ahead(facts, capacity, &jobs, &mut report);
         self.dirty.extend(&report.changed);

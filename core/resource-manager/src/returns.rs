@@ -420,7 +420,9 @@ impl Returns<'_> {
         if !self.router.may_use_others(of, &avoid) {
             return 0;
         }
-        stock.min(self.rooms.pool_count(pool, terms, unit)).min(idle.most)
+        let admission = &self.picture.admission;
+        let entitled = admission.entitled_units((of.id, &group.name), pool, terms, unit);
+        stock.min(entitled).min(idle.most)
     }
 
     /// Whether capacity is being made at a cluster for a job.

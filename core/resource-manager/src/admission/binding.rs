@@ -1,8 +1,7 @@
 //! Binds what is admitted, and some of what runs ahead.
 
-use crate::admission::candidates::Candidates;
 use crate::admission::router::{GroupOf, Router, Within};
-use crate::admission::{AdmissionReport, AheadBinding};
+use crate::admission::{AdmissionReport, AheadBinding, LastAdmission};
 use crate::assignment::indexes::{give, missing};
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, avoided, have, pool_of, terms_of, unbound, unit_of};
@@ -83,8 +82,7 @@ pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RemainingCapacity<'a> {
     pub(crate) ledger: &'a Ledger,
-    pub(crate) candidates: &'a Arc<Candidates>,
-    pub(crate) rooms: &'a Rooms,
+    pub(crate) admission: &'a LastAdmission,
 }
 
 /// How many instances that are bound to a cluster without a grant their pool could begin at another one.
@@ -114,11 +112,8 @@ fn kept_unbound(
     cluster: &ClusterId,
     most: u64,
 ) -> u64 {
-    let RemainingCapacity {
-        ledger,
-        candidates,
-        rooms,
-    } = capacity;
+    let RemainingCapacity { ledger, admission } = capacity;
+    let (candidates, rooms) = (&admission.candidates, &*admission.rooms);
     let (terms, unit) = (terms_of(of.spec), unit_of(facts, of.group));
     let (Some(job), PoolRef::Known(pool)) = (facts.jobs.get(&of.id), pool_of(facts, &of.spec.pool)) else {
         return 0;
@@ -130,7 +125,7 @@ fn kept_unbound(
     let router = Router::of(facts, ledger, candidates);
     let mut avoid = avoided(job, &of.group.name);
     avoid.push(cluster.clone());
-    let entitled = rooms.pool_count(pool, terms, unit);
+    let entitled = admission.entitled_units((of.id, &of.group.name), pool, terms, unit);
     if entitled > 0 && router.may_use_others(of, &avoid) {
         return entitled.min(most);
     }

@@ -76,24 +76,25 @@ fn what_is_bound_ahead_at_a_full_cluster_gets_what_no_other_pool_can_use() {
 
 #[test]
 fn what_is_bound_ahead_at_a_full_cluster_is_requested_where_others_have_more_than_their_own() {
-    let mut case = Case::with(&[("b", 2)]);
+    let mut case = Case::with(&[("a", 4), ("b", 2)]);
     for pool in ["/x", "/y"] {
         case.set_pool(pool, 1_000_000);
     }
-    let claimant = case.job(1, batch(6).pool("/y"));
+    let other = case.job(1, batch(8).pool("/x").only(&["a"]));
     case.run_for(Span::seconds(5));
-    assert_eq!(case.ranges(claimant), "0-5@b.1", "four are bound ahead");
-    let other = case.job(2, batch(8).pool("/x").only(&["a"]));
-    case = case.cluster("a", 4);
-    case.run_for(Span::minutes(2));
+    let claimant = case.job(2, batch(6).pool("/y"));
+    case.run_for(Span::minutes(3));
     // Each pool is entitled to three cores.
-    assert_eq!(case.active(other), [("a", 3)]);
+    let active = [case.active(other), case.active(claimant)];
     assert_eq!(
-        case.active(claimant),
-        [("a", 1), ("b", 2)],
+        active,
+        [vec![("a", 3)], vec![("a", 1), ("b", 2)]],
         "{}",
         case.ranges(claimant)
     );
+    let before = taken(&case);
+    case.run_for(Span::minutes(5));
+    assert_eq!((before, taken(&case)), (1, 1), "nothing goes to and fro");
 }
 
 #[test]
