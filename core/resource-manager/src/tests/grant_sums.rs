@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 type SliceSums = BTreeMap<(JobId, SliceKey), u64>;
 
-/// A grant as it was decided: active instances, and how many preempted ones it leaves out.
+/// A grant as it was decided: active instances, and the changes of its shard that it takes into account.
 #[derive(Clone, Copy)]
 struct CountedGrant {
     active: u64,
@@ -131,6 +131,12 @@ impl GrantBook {
             // use it.
             let before = self.known.get(&key).copied().unwrap_or_default();
             let before = before.max(granted(case, &key));
+            // What this leader has decided before was judged then, whether or not its order has arrived.
+            let decided = self
+                .decided
+                .get(&key)
+                .map_or(0, |last| allowed(case, &key, *last));
+            let before = before.max(decided);
             if allowed(case, &key, grant) > before {
                 raised.push(change);
             }
