@@ -37,7 +37,7 @@
 //! | `progress` | the row of a job, and why its instances wait |
 //! | `queries` | answers that change nothing, and the snapshot that another thread answers from |
 //! | `checks` | rules that hold after every step |
-//! | `storage` | reads, and what storage refuses |
+//! | `storage` | reads, flows of several steps, and what storage refuses |
 //! | `leadership` | taking over, recovering, stepping down |
 //! | `turns`, `cycle`, `tick`, `manager` | what is looked at, the stages in order, what time asks for, and the state machine |
 #![forbid(
