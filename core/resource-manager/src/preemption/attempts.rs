@@ -20,6 +20,16 @@ pub(crate) struct Attempt {
     pub(crate) stop: Option<StopAttempt>,
 }
 
+impl Attempt {
+    const fn stop(slice: SliceRequest, count: u64, stop: StopAttempt) -> Self {
+        Self {
+            slice,
+            count,
+            stop: Some(stop),
+        }
+    }
+}
+
 /// What an attempt stops.
 #[derive(Debug)]
 pub(crate) struct StopAttempt {
@@ -112,11 +122,7 @@ impl AttemptInputs<'_, '_> {
                 is_whole: !request.gang.is_empty(),
                 wanted,
             };
-            out.list.push(Attempt {
-                slice,
-                count,
-                stop: Some(stop),
-            });
+            out.list.push(Attempt::stop(slice, count, stop));
         }
         out
     }
@@ -149,11 +155,7 @@ impl AttemptInputs<'_, '_> {
                     is_whole: true,
                     wanted,
                 };
-                out.list.push(Attempt {
-                    slice: slice.clone(),
-                    count,
-                    stop: Some(stop),
-                });
+                out.list.push(Attempt::stop(slice.clone(), count, stop));
             }
         };
         if let Some(slice) = with_capacity.first() {
@@ -228,11 +230,7 @@ impl AttemptInputs<'_, '_> {
                     is_whole: true,
                     wanted,
                 };
-                out.list.push(Attempt {
-                    slice: slice.clone(),
-                    count,
-                    stop: Some(stop),
-                });
+                out.list.push(Attempt::stop(slice.clone(), count, stop));
             }
         }
         out
@@ -264,11 +262,7 @@ impl AttemptInputs<'_, '_> {
                 is_whole: false,
                 wanted: shortage.most,
             };
-            out.list.push(Attempt {
-                slice: slice.clone(),
-                count,
-                stop: Some(stop),
-            });
+            out.list.push(Attempt::stop(slice.clone(), count, stop));
         }
         if of.may_keep && self.left.takes(&slice.cluster) && self.limits.may_ask(&slice.cluster) {
             out.list.push(Attempt {

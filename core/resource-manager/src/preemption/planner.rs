@@ -127,6 +127,8 @@ struct Draft {
     most: u64,
     offered: Offered,
     quota: Option<Quota>,
+    /// Nothing is stopped: one host's capacity is kept as what is there ends.
+    keeps_host: bool,
 }
 
 impl<N: FnMut() -> ClaimId> Planner<'_, N> {
@@ -201,7 +203,13 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
         let attempts = inputs.attempts(shortage);
         let mut is_too_large = false;
         for attempt in &attempts.list {
-            match self.try_attempt(shortage, attempt, is_too_large) {
+            let outcome = match &attempt.stop {
+                Some(stop) => self.try_stop(shortage, attempt, stop),
+                // What needs a larger budget than there is keeps no host meanwhile.
+                None if is_too_large => continue,
+                None => AttemptOutcome::Requests(vec![self.keep_host(shortage, attempt)]),
+            };
+            match outcome {
                 AttemptOutcome::Requests(requests) => return ShortageOutcome::Requests(requests),
                 AttemptOutcome::TooLarge => is_too_large = true,
                 AttemptOutcome::TooFew => {}
@@ -217,14 +225,7 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
         }
     }
 
-    fn try_attempt(&mut self, shortage: &Shortage, attempt: &Attempt, is_too_large: bool) -> AttemptOutcome {
-        let Some(stop) = &attempt.stop else {
-            // What needs a larger budget than there is keeps no host meanwhile.
-            if is_too_large {
-                return AttemptOutcome::TooFew;
-            }
-            return AttemptOutcome::Requests(vec![self.keep_host(shortage, attempt)]);
-        };
+    fn try_stop(&mut self, shortage: &Shortage, attempt: &Attempt, stop: &StopAttempt) -> AttemptOutcome {
         let drafts = match self.draft(shortage, attempt, stop) {
             Ok(drafts) => drafts,
             Err(outcome) => {
@@ -242,7 +243,7 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
         }
         let requests = drafts
             .into_iter()
-            .map(|draft| self.request(&shortage.request, &attempt.slice, draft, false));
+            .map(|draft| self.request(&shortage.request, &attempt.slice, draft));
         AttemptOutcome::Requests(requests.collect())
     }
 
@@ -316,6 +317,7 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
             most: offered.most.min(most),
             offered,
             quota: quota(releases),
+            keeps_host: false,
         });
         Ok(drafts.collect())
     }
@@ -328,17 +330,12 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
             most: 0,
             offered: Offered::default(),
             quota: None,
+            keeps_host: true,
         };
-        self.request(&shortage.request, &attempt.slice, draft, true)
+        self.request(&shortage.request, &attempt.slice, draft)
     }
 
-    fn request(
-        &mut self,
-        request: &Request,
-        slice: &SliceRequest,
-        draft: Draft,
-        keeps_host: bool,
-    ) -> PlannedRequest {
+    fn request(&mut self, request: &Request, slice: &SliceRequest, draft: Draft) -> PlannedRequest {
         self.limits.spend(&draft.cluster, draft.most);
         PlannedRequest {
             cluster: draft.cluster,
@@ -351,7 +348,7 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
                 most: draft.most,
                 victims: draft.offered.victims,
                 quota: draft.quota,
-                keeps_host,
+                keeps_host: draft.keeps_host,
             },
         }
     }

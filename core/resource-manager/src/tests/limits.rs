@@ -3,7 +3,7 @@
 
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span};
-use echelon_core_testkit::build::shape;
+use echelon_core_testkit::build::{JobBuilder, shape};
 
 /// Two clusters of ten cores, and a pool of at most so many with two below it.
 fn under_a_limit(cores: u64) -> Case {
@@ -53,23 +53,34 @@ fn nobody_outside_of_the_pool_whose_limit_is_reached_loses_anything() {
     assert_eq!((active(&case, [x, other, y]), taken(&case)), ([3, 14, 3], 3));
 }
 
-#[test]
-fn what_is_left_below_a_limit_is_kept_for_whom_it_was_left() {
+/// Three instances of the first job are being stopped at cluster `a` for one instance of the other job.
+fn making_capacity(claimant: JobBuilder) -> (Case, [JobId; 2]) {
     let mut case = under_a_limit(6);
     let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
     case.run_for(Span::seconds(2));
     case.shard("a").dies_at_once = false;
-    let y = case.job(2, batch(1).pool("/t/y").shape(shape(3, 100)));
+    let y = case.job(2, claimant.pool("/t/y").shape(shape(3, 100)));
     case.run_for(Span::seconds(40));
     assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 3));
-    assert_eq!(case.waiting(y), [(ReasonCode::PoolClaim, 1)]);
-    // Two others end by themselves, which is too little: it is not for those who wait beside them.
+    (case, [x, y])
+}
+
+/// What ends meanwhile is replaced by nothing, and what was stopped makes capacity for the other job.
+fn keeps_what_is_left(case: &mut Case, [x, y]: [JobId; 2]) {
+    // Two others end by themselves, which is too little: it is not for what waits beside them.
     case.at("a", |s, now| s.finish_of(x, 2, RunState::Succeeded, now));
     case.run_for(Span::seconds(5));
-    assert_eq!(active(&case, [x, y]), [4, 0]);
+    assert_eq!(active(case, [x, y]), [4, 0]);
     case.at("a", |s, now| s.die(now));
     case.run_for(Span::seconds(5));
-    assert_eq!((active(&case, [y]), taken(&case)), ([1], 3));
+    assert_eq!((active(case, [y]), taken(case)), ([1], 3));
+}
+
+#[test]
+fn what_is_left_below_a_limit_is_kept_for_whom_it_was_left() {
+    let (mut case, jobs) = making_capacity(batch(1));
+    assert_eq!(case.waiting(jobs[1]), [(ReasonCode::PoolClaim, 1)]);
+    keeps_what_is_left(&mut case, jobs);
 }
 
 #[test]
@@ -143,29 +154,17 @@ fn a_new_leader_takes_nobody_twice_for_room_in_a_pool() {
 
 #[test]
 fn a_new_leader_keeps_what_was_left_in_a_pool_for_what_it_was_left_for() {
-    let mut case = under_a_limit(6);
-    let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
-    case.run_for(Span::seconds(2));
-    case.shard("a").dies_at_once = false;
     // It waits at another cluster than the one where instances are stopped for it.
-    let y = case.job(2, batch(1).pool("/t/y").only(&["b"]).shape(shape(3, 100)));
-    case.run_for(Span::seconds(40));
-    assert_eq!((active(&case, [x, y]), taken(&case)), ([6, 0], 3));
+    let (mut case, jobs) = making_capacity(batch(1).only(&["b"]));
     case.fail_over();
     case.run_for(Span::seconds(20));
     let requests = &case.rm.picture().preemption.all;
-    let open: Vec<_> = requests
+    let open = requests
         .values()
-        .map(|r| (r.claim.waits.as_str(), r.claim.quota.is_some()))
-        .collect();
+        .map(|r| (r.claim.waits.as_str(), r.claim.quota.is_some()));
+    let open: Vec<_> = open.collect();
     assert_eq!(open, [("b", true)], "the whole request is known again");
-    // Two others end by themselves: nothing of their job takes their place.
-    case.at("a", |s, now| s.finish_of(x, 2, RunState::Succeeded, now));
-    case.run_for(Span::seconds(5));
-    assert_eq!(active(&case, [x, y]), [4, 0]);
-    case.at("a", |s, now| s.die(now));
-    case.run_for(Span::seconds(5));
-    assert_eq!((active(&case, [y]), taken(&case)), ([1], 3));
+    keeps_what_is_left(&mut case, jobs);
     case.run_for(Span::minutes(1));
     assert!(case.rm.picture().preemption.all.is_empty());
 }
