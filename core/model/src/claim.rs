@@ -35,7 +35,8 @@ pub struct Claim {
     /// For how many instances of which group room is wanted: of one group, or of all groups of a gang, for which there is room
     /// for all of it, or nobody is stopped.
     pub parts: Vec<ClaimPart>,
-    /// The cluster where the claimant waits. It is another one than the shard's only if capacity in a pool is wanted.
+    /// The cluster where the claimant waits. If capacity in a pool is wanted, it may be another one than the
+    /// shard's.
     pub waits: ClusterId,
     /// The claimant's pool, for people.
     pub pool: String,

@@ -97,8 +97,8 @@ pub struct KeptSeat {
     pub whole: Resources,
 }
 
-/// The host to keep for an instance of this size. It is the one that lacks least, of those where enough ends by
-/// itself. Where that is so nowhere, it is chosen from all that are large enough. `None`: none is.
+/// The host to keep for an instance of this size: of the hosts where enough ends by itself, the one that lacks
+/// least. If there is none, it is chosen from all that are large enough. `None`: none is.
 pub fn seat_to_keep(room: Resources, seats: impl Iterator<Item = KeptSeat>) -> Option<SeatIdx> {
     let large = seats.filter(|seat| room.fits(seat.whole));
     let ranked = large.map(|seat| {

@@ -1,7 +1,7 @@
 //! Round 0 of entitlement, kept while demands change. Most changes of demand change no amount: a pool that
 //! has more demand than it gets, before and after, leaves every other pool with what it has. Such a change
 //! costs a walk up the tree. After any other change the next read divides again, and only what may have
-//! changed: the nodes with children whose caps changed, and those below them that get another amount. The
+//! changed: nodes that have a child with another cap, and nodes below them that get another amount. The
 //! result is that of `entitle`.
 
 use crate::entitle::{Entitlements, cap, divide, divide_node, set};
@@ -20,7 +20,7 @@ pub struct FirstRound {
     /// What the children of each node may use at most, in sum, by kind.
     below: Vec<[u128; 4]>,
     entitled: Arc<Entitlements>,
-    /// Nodes with children whose amounts may be others, and of which kinds.
+    /// Nodes that have a child which may get another amount, and of which kinds.
     outdated: BTreeMap<PoolIdx, Kinds>,
 }
 
@@ -110,7 +110,9 @@ impl FirstRound {
         } else {
             self.below.get(pool).map(in_units)
         };
-        let (mut at, mut wanted) = (pool, wanted.unwrap_or_default());
+        let (mut at, Some(mut wanted)) = (pool, wanted) else {
+            return;
+        };
         let entitled = Arc::make_mut(&mut self.entitled);
         loop {
             let of_pool = self.hierarchy.pool(at);

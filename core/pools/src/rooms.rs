@@ -221,8 +221,11 @@ impl Rooms {
             let Some(parent) = self.hierarchy.above(i).next() else {
                 continue;
             };
-            let below = self.pools.get(i).map(|room| room.taken).unwrap_or_default();
-            if let Some(room) = self.pools.get_mut(parent).filter(|_| below != Held::default()) {
+            let below = self.pools.get(i).map(|room| room.taken);
+            let Some(below) = below.filter(|below| *below != Held::default()) else {
+                continue;
+            };
+            if let Some(room) = self.pools.get_mut(parent) {
                 room.taken = room.taken.plus(below);
             }
         }

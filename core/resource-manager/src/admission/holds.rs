@@ -487,7 +487,7 @@ fn run_down(
         .keys()
         .filter(|c| pools_above || *c == place.cluster);
     for cluster in clusters {
-        let others = ledger.losers(cluster, |of| helps.get(of).copied().unwrap_or_default());
+        let others = ledger.losers(cluster, |of| helps.get(of) == Some(&true));
         for (_, _, id) in others.take(RUN_DOWN) {
             let slices = known.entry(id).or_insert_with(|| replaced(facts, id));
             let there = slices.iter().filter(|key| key.cluster == *cluster);
