@@ -176,7 +176,7 @@ impl SceneRun {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(500))]
     #[test]
     fn whatever_happens_the_rules_hold_and_in_the_end_all_that_fits_runs(scene in scene(90)) {
         let mut stage = scene.play(|_| {}, |_| {});
