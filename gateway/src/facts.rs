@@ -1,19 +1,28 @@
-//! The port of `core/gateway` onto a real storage.
+//! The port of `core/gateway` onto a real storage and the resource manager's leader.
 
+use crate::links::Links;
 use echelon_core_gateway::Facts;
-use echelon_core_model::Span;
+use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
+use echelon_core_model::{JobId, Span};
 use echelon_io_storage::Store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A storage as the methods see it.
+/// What the methods ask.
 #[derive(Clone)]
-pub(crate) struct StoreFacts(pub(crate) Arc<dyn Store>);
+pub(crate) struct StoreFacts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) links: Links,
+}
 
 impl Facts for StoreFacts {
     async fn perform(&self, op: Op) -> OpResult {
-        self.0.perform(op).await
+        self.store.perform(op).await
+    }
+
+    async fn unstored(&self, jobs: Vec<JobId>) -> Option<Vec<Progress>> {
+        self.links.progress(&jobs).await
     }
 
     async fn pause(&self, span: Span) {

@@ -4,6 +4,7 @@
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
 use echelon_core_model::{ClusterId, JobId};
@@ -32,6 +33,8 @@ const HINT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Largest answer taken: the figures of the largest tree that can be stored.
 const MAX_ANSWER: usize = 128 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A page of jobs is shown without what the resource manager says if that takes longer.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ways to the other processes; clones share their connections.
@@ -177,6 +180,26 @@ impl Links {
             .await?
             .admission
             .ok_or_else(unavailable)
+    }
+
+    /// What the resource manager says of jobs of which storage has no progress; `None`: it did not answer in time,
+    /// or what it said cannot be understood.
+    pub(crate) async fn progress(&self, jobs: &[JobId]) -> Option<Vec<Progress>> {
+        let jobs = jobs.iter().map(|job| job.0.to_be_bytes().to_vec()).collect();
+        let asking = async {
+            let mut client = self.resource_manager().await?;
+            let request = wire::DescribeProgressRequest { jobs };
+            Some(client.describe_progress(request).await)
+        };
+        let answer = tokio::time::timeout(PROGRESS_TIMEOUT, asking).await.ok()??;
+        let rows = answer.map(|answer| answer.into_inner().progress.into_iter());
+        let rows =
+            rows.map_err(|status| tracing::debug!(%status, "the resource manager says nothing of jobs"));
+        let rows: Result<Vec<Progress>, _> = rows.ok()?.map(Progress::from_wire).collect();
+        rows.map_err(
+            |error| tracing::warn!(%error, "what the resource manager says of jobs cannot be understood"),
+        )
+        .ok()
     }
 
     async fn resource_manager(&self) -> Option<ResourceManagerServiceClient<Channel>> {

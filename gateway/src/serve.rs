@@ -130,10 +130,14 @@ pub async fn serve(
         storage: storage.contact(),
     };
     let advertised = config.advertise.clone();
+    let links = Links::new(Arc::clone(&membership), telemetry.clone(), closing.clone());
     let gateway = Gateway::new(Inner {
-        facts: StoreFacts(Arc::clone(&store)),
+        facts: StoreFacts {
+            store: Arc::clone(&store),
+            links: links.clone(),
+        },
         clock: clock.clone(),
-        links: Links::new(Arc::clone(&membership), telemetry.clone(), closing.clone()),
+        links,
         switches: Switches::new(telemetry.kills_off.clone()),
         leaders: Leaders::new(telemetry.leader_absent.clone()),
         contacts,

@@ -1,4 +1,5 @@
-//! What gateways call: hints, plans, the figures of pools, and why jobs wait; and the health service.
+//! What gateways call: hints, plans, the figures of pools, why jobs wait, and what became of those of which
+//! nothing is stored; and the health service.
 
 use crate::query::PictureQuery;
 use crate::run::Input;
@@ -6,7 +7,7 @@ use crate::{admission, figures, plan};
 use echelon_core_model::JobId;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
-use echelon_io_process::Shutdown;
+use echelon_io_process::{Clock, Shutdown};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Wire, spec};
 use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
@@ -14,7 +15,7 @@ use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
 };
 use echelon_proto::echelon::shard::v1::{
     DescribeAdmissionRequest, DescribeAdmissionResponse, DescribePoolsRequest, DescribePoolsResponse,
-    HintRequest, HintResponse, PlanRequest, PlanResponse,
+    DescribeProgressRequest, DescribeProgressResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
 };
 use echelon_proto::role::role_service;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ const MAX_MESSAGE: usize = 64 << 20;
 /// The first snapshot of a leadership takes a second or two, any other query less than a second.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// Jobs that one question may name: a page of a list.
+const MOST_JOBS: usize = 1_000;
+
 /// Answers to why a job waits that are computed at once. Each has a copy of all facts, and takes up to
 /// seconds of one processor.
 const EXPLAINED_AT_ONCE: usize = 1;
@@ -36,13 +40,15 @@ const EXPLAINED_AT_ONCE: usize = 1;
 /// The service. Clones share the loop's queue.
 pub(crate) struct Service {
     inbox: mpsc::Sender<Input>,
+    clock: Clock,
     explaining: Arc<Semaphore>,
 }
 
 impl Service {
-    pub(crate) fn new(inbox: mpsc::Sender<Input>) -> Self {
+    pub(crate) fn new(inbox: mpsc::Sender<Input>, clock: Clock) -> Self {
         Self {
             inbox,
+            clock,
             explaining: Arc::new(Semaphore::new(EXPLAINED_AT_ONCE)),
         }
     }
@@ -137,9 +143,7 @@ impl ResourceManagerService for Service {
         &self,
         request: Request<DescribeAdmissionRequest>,
     ) -> Result<Response<DescribeAdmissionResponse>, Status> {
-        let id: Result<[u8; 16], _> = request.into_inner().job.as_slice().try_into();
-        let id = id.map_err(|_| Status::invalid_argument("job: must be 16 bytes"))?;
-        let job = JobId(u128::from_be_bytes(id));
+        let job = job_id(&request.into_inner().job)?;
         let busy = || Status::unavailable("the resource manager explains other jobs: ask again in a second");
         let permit = Arc::clone(&self.explaining).acquire_owned();
         let permit = tokio::time::timeout(ANSWER_WITHIN, permit).await;
@@ -159,4 +163,28 @@ impl ResourceManagerService for Service {
             admission: Some(admission::to_wire(&answered)),
         }))
     }
+
+    async fn describe_progress(
+        &self,
+        request: Request<DescribeProgressRequest>,
+    ) -> Result<Response<DescribeProgressResponse>, Status> {
+        let jobs = request.into_inner().jobs;
+        if jobs.len() > MOST_JOBS {
+            let most = format!("jobs: at most {MOST_JOBS}");
+            return Err(Status::invalid_argument(most));
+        }
+        let jobs: Result<Vec<JobId>, Status> = jobs.iter().map(|id| job_id(id)).collect();
+        let (answer, rows) = oneshot::channel();
+        let query = PictureQuery::Unstored(jobs?, self.clock.now(), answer);
+        let rows = self.ask(query, rows).await?;
+        Ok(Response::new(DescribeProgressResponse {
+            progress: rows.iter().map(Wire::to_wire).collect(),
+        }))
+    }
+}
+
+fn job_id(bytes: &[u8]) -> Result<JobId, Status> {
+    let id: Result<[u8; 16], _> = bytes.try_into();
+    let id = id.map_err(|_| Status::invalid_argument("a job's id must be 16 bytes"))?;
+    Ok(JobId(u128::from_be_bytes(id)))
 }

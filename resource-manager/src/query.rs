@@ -1,11 +1,13 @@
 //! Queries, answered in a thread of their own. It has a snapshot of the driver's picture, which is brought up to date on demand and at
 //! most once a second, so the thread that decides spends next to nothing on any query.
 
-use echelon_core_model::JobId;
+use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::{JobId, Timestamp};
 use echelon_core_resource_manager::{
     JobQuestion, PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart, figures, plan,
+    unstored_progress,
 };
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ pub(crate) enum PictureQuery {
     Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
     /// Why a job waits for admission. The answer is computed from what is sent, in another thread.
     Explain(JobId, oneshot::Sender<Option<Box<JobQuestion>>>),
+    /// What became of jobs of which storage has no progress, and when that is asked.
+    Unstored(Vec<JobId>, Timestamp, oneshot::Sender<Option<Box<Vec<Progress>>>>),
 }
 
 enum SnapshotWork {
@@ -100,6 +104,9 @@ impl PictureQuery {
             Self::Plan(spec, answer) => drop(answer.send(Some(Box::new(plan(picture, &spec))))),
             Self::Figures(tree, answer) => drop(answer.send(Some(Box::new(figures(picture, tree))))),
             Self::Explain(job, answer) => drop(answer.send(Some(Box::new(JobQuestion::new(picture, job))))),
+            Self::Unstored(jobs, now, answer) => {
+                drop(answer.send(Some(Box::new(unstored_progress(picture, &jobs, now)))));
+            }
         }
     }
 
@@ -108,6 +115,7 @@ impl PictureQuery {
             Self::Plan(_, answer) => drop(answer.send(None)),
             Self::Figures(_, answer) => drop(answer.send(None)),
             Self::Explain(_, answer) => drop(answer.send(None)),
+            Self::Unstored(_, _, answer) => drop(answer.send(None)),
         }
     }
 }

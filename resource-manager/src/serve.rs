@@ -99,7 +99,12 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let (told, contacts) = (measures.state(), parts.contacts.clone());
     let state = move || contacts.within(&told.borrow());
-    grpc::serve(Service::new(inbox.clone()), state, listener, &parts.shutdown);
+    grpc::serve(
+        Service::new(inbox.clone(), parts.clock.clone()),
+        state,
+        listener,
+        &parts.shutdown,
+    );
     let member = Member {
         id: config.driver.holder.clone(),
         address: format!("http://{reached_at}"),

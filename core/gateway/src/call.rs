@@ -2,8 +2,9 @@
 //! among several calls, and crash a gateway by dropping its calls.
 
 use crate::port::Facts;
-use echelon_core_model::Span;
+use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
+use echelon_core_model::{JobId, Span};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -48,6 +49,11 @@ impl Facts for Stepped {
             }
         })
         .await
+    }
+
+    /// A stepped method has storage only.
+    async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
+        None
     }
 
     async fn pause(&self, span: Span) {

@@ -9,7 +9,7 @@ use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::{JobView, Part};
 use echelon_core_model::instance::Run;
-use echelon_core_model::job::{Desired, Waiting};
+use echelon_core_model::job::{Desired, JobState, Waiting};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
 
@@ -107,11 +107,11 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     };
     let ended = view.state().is_ended();
     let name = &view.head.name;
-    if view.progress.is_none() {
-        say("no resource manager has looked at the job yet; if that lasts, check that one is running and leads".to_owned());
-    }
     // Kills that are off keep a job from stopping, too.
     let runs = view.head.goal.desired == Desired::Running;
+    if !runs && view.state() == JobState::Waiting {
+        say("no resource manager has acted on the request to stop it yet; if that lasts, check that one is running and leads".to_owned());
+    }
     if runs || !ended {
         waiting
             .iter()
@@ -164,6 +164,10 @@ fn advice(reason: &Reason) -> Option<String> {
         | ReasonCode::GangBlocked
         | ReasonCode::NoClusterCapacity
         | ReasonCode::ClusterCordoned => return None,
+        ReasonCode::Accepted => {
+            "no resource manager has said yet why it waits; if that lasts, check that one is running and leads"
+                .to_owned()
+        }
         ReasonCode::AfterJob => "wait for that job, or submit this one anew without `after`".to_owned(),
         ReasonCode::HostPorts => {
             "leave `port` out where any port will do, ask for fewer instances, or wait until those that hold the ports end".to_owned()
@@ -262,7 +266,6 @@ mod tests {
     use crate::create::{CreateJob, create_job};
     use crate::testing::{Memory, NOW, run};
     use echelon_core_model::cluster::Contact;
-    use echelon_core_model::job::JobState;
     use echelon_core_model::reason::Shortfall;
     use echelon_core_model::{ClusterId, GroupName};
     use echelon_core_testkit::build::JobBuilder;

@@ -18,7 +18,7 @@ use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
     Version,
 };
-use echelon_core_testkit::build::JobBuilder;
+use echelon_core_testkit::build::{JobBuilder, waiting_progress};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
@@ -133,21 +133,9 @@ impl Memory {
     pub fn ended(&mut self, job: JobId, state: JobState) {
         let version = self.heads.get(&job).map(|h| h.version);
         let progress = Progress {
-            rollout: None,
-            job,
             state,
-            since: NOW,
-            reason: None,
             ended_version: version,
-            groups: echelon_core_model::Few::new(),
-            waiting: vec![],
-            awaited: vec![],
-            created_at: NOW,
-            starved: None,
-            released: None,
-            keep_until: None,
-            restart: None,
-            crash_looping: 0,
+            ..waiting_progress(job, NOW)
         };
         self.progress.insert(job, progress);
     }

@@ -121,7 +121,7 @@ pub struct JobView {
     pub head: Head,
     /// The spec in force; `None` in lists.
     pub spec: Option<JobSpec>,
-    /// What became of it; `None` before the resource manager has seen it.
+    /// What became of it, by storage or by the resource manager; `None` in lists while neither says anything.
     pub progress: Option<Progress>,
     /// Names of the clusters that `progress` speaks of.
     pub names: BTreeMap<ClusterId, String>,

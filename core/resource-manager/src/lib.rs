@@ -34,7 +34,7 @@
 //! | --- | --- |
 //! | `assignment` | arithmetic on the ranges of one job |
 //! | `lifecycle` | what specs and heads ask for as time passes: rules, schedules, rollouts, ends |
-//! | `progress` | the row of a job, and why its instances wait |
+//! | `progress` | the row of a job, if it has one, and why its instances wait |
 //! | `queries` | answers that change nothing, and the snapshot that another thread answers from |
 //! | `checks` | rules that hold after every step |
 //! | `storage` | reads, flows of several steps, and what storage refuses |
@@ -99,6 +99,7 @@ pub use queries::explain::{JobQuestion, MOST_TRIALS, MOST_WORK};
 pub use queries::figures::figures;
 pub use queries::plan::plan;
 pub use queries::snapshot::{PictureSnapshot, SnapshotPart};
+pub use queries::unstored::unstored_progress;
 pub use returns::ReturnsReport;
 pub use turns::CycleChanges;
 

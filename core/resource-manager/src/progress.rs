@@ -12,6 +12,7 @@ use crate::lifecycle::outcome::{awaited, outcome};
 use crate::lifecycle::{restarts, rollouts};
 use crate::picture::Picture;
 use crate::progress::waiting::withheld;
+use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
@@ -36,6 +37,33 @@ pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
     };
     let is_theirs = job.progress.is_some() && job.written_at == Timestamp(0);
     is_theirs && unheard(facts, job).any(is_awaited)
+}
+
+/// Whether there is more to store of a job than its head and its spec say. Of a job that has never been
+/// bound and only waits nothing is stored, however many such jobs there are: why it waits is computed on demand.
+/// That it is starved is stored, so that preemption counts on under the next leader.
+#[must_use]
+pub(crate) fn needs_row(job: &JobView, row: &Progress) -> bool {
+    let Progress {
+        job: id,
+        state,
+        since: _,
+        reason,
+        ended_version: _,
+        groups: _,
+        waiting: _,
+        awaited,
+        created_at: _,
+        starved,
+        rollout,
+        released,
+        keep_until: _,
+        restart,
+        crash_looping: _,
+    } = row;
+    let only_waits = *state == JobState::Waiting && *job.durable == Assignment::new(*id);
+    let has_more = reason.is_some() || !awaited.is_empty() || starved.is_some() || released.is_some();
+    !only_waits || has_more || rollout.is_some() || restart.is_some()
 }
 
 /// The progress row as it should be now.

@@ -4,3 +4,4 @@ pub(crate) mod explain;
 pub(crate) mod figures;
 pub(crate) mod plan;
 pub(crate) mod snapshot;
+pub(crate) mod unstored;

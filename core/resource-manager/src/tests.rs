@@ -42,5 +42,6 @@ mod sums;
 mod tombstones;
 mod unplaced;
 mod unread;
+mod unstored;
 mod usable_capacity;
 mod victims;

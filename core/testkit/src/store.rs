@@ -87,7 +87,7 @@ impl ModelStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{job_id, main_group};
+    use crate::build::{job_id, main_group, waiting_progress};
     use echelon_core_model::bucket::BLOCKS_A_RUN;
     use echelon_core_model::instance::{Block, BlockKey, SliceRow};
     use echelon_core_model::job::{Head, JobFilter, JobState, Progress};
@@ -301,21 +301,8 @@ mod tests {
             put(&mut store, head(n, 1), None);
         });
         let progress = Progress {
-            rollout: None,
-            job: job_id(7),
             state: JobState::Succeeded,
-            since: Timestamp(1),
-            reason: None,
-            ended_version: None,
-            groups: echelon_core_model::Few::new(),
-            waiting: Vec::new(),
-            awaited: Vec::new(),
-            created_at: Timestamp(1),
-            starved: None,
-            released: None,
-            keep_until: None,
-            restart: None,
-            crash_looping: 0,
+            ..waiting_progress(job_id(7), Timestamp(1))
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

@@ -1,10 +1,14 @@
 //! A resource manager and a shard that answer as told, found through membership.
 
 use crate::world::{HELLO, World, hello};
-use echelon_core_model::Epoch;
+use echelon_core_model::job::{Progress, Waiting};
+use echelon_core_model::{Epoch, GroupName, JobId, Reason, ReasonCode};
+use echelon_core_testkit::build::waiting_progress;
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
+use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -91,6 +95,32 @@ impl ResourceManagerService for Manager {
             admission: Some(admission),
         }))
     }
+
+    /// Of each job, that its instances wait for the pool's limit since the job was made.
+    async fn describe_progress(
+        &self,
+        request: Request<wire::DescribeProgressRequest>,
+    ) -> Result<Response<wire::DescribeProgressResponse>, Status> {
+        let jobs = request.into_inner().jobs;
+        let waiting = |id: &Vec<u8>| {
+            let job = JobId(u128::from_be_bytes(id.as_slice().try_into().unwrap()));
+            let since = job.created_at();
+            let row = Progress {
+                waiting: vec![Waiting {
+                    group: GroupName::new("main"),
+                    cluster: None,
+                    reason: Reason::new(ReasonCode::PoolLimit).at("/default"),
+                    count: 1,
+                    since,
+                }],
+                ..waiting_progress(job, since)
+            };
+            row.to_wire()
+        };
+        Ok(Response::new(wire::DescribeProgressResponse {
+            progress: jobs.iter().map(waiting).collect(),
+        }))
+    }
 }
 
 async fn lead(world: &World) -> (mpsc::UnboundedReceiver<wire::HintRequest>, Candidacy) {
@@ -172,6 +202,39 @@ async fn what_would_admit_a_job_comes_from_the_resource_managers_leader() {
     assert_eq!(answer["admission"]["fixes"][0]["text"], "raise the limit");
     assert_eq!(answer["admission"]["outcome"], "ADMISSION_OUTCOME_FIXES");
     assert_eq!(answer.get("noAdmission"), None);
+}
+
+/// Storage has nothing of a job that only waits but its head and its spec.
+#[tokio::test]
+async fn why_a_job_waits_that_has_no_row_comes_from_the_resource_managers_leader() {
+    let world = World::start().await;
+    world.change("POST", "/v1/jobs", HELLO).await;
+    let said = async || {
+        let job = world.get("/v1/jobs/hello").await.json();
+        let list = world.get("/v1/jobs").await.json();
+        let explained = world.get("/v1/jobs/hello:explain").await.json();
+        let instances = world.get("/v1/jobs/hello/instances").await.json();
+        let page = world.get("/jobs/hello").await.body;
+        let code = |waits: &Value| waits["reason"]["code"].as_str().map(str::to_owned);
+        let codes = [
+            code(&job["waiting"][0]),
+            code(&list["jobs"][0]["waiting"][0]),
+            code(&explained["waiting"][0]),
+            code(&instances["instances"][0]),
+        ];
+        assert_eq!(job["state"], "JOB_STATE_WAITING", "{job}");
+        (codes, page.contains("its pool's limit is reached"))
+    };
+    let (codes, on_page) = said().await;
+    let accepted = || Some("ACCEPTED".to_owned());
+    assert_eq!(
+        (codes, on_page),
+        ([accepted(), None, accepted(), accepted()], false)
+    );
+    let (_told, _candidacy) = lead(&world).await;
+    let (codes, on_page) = said().await;
+    let limit = || Some("POOL_LIMIT".to_owned());
+    assert_eq!((codes, on_page), ([limit(), limit(), limit(), limit()], true));
 }
 
 #[tokio::test]

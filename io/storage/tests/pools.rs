@@ -5,9 +5,10 @@ use echelon_core_gateway::ApiError;
 use echelon_core_gateway::apply::{WantedPool, WantedTree, apply_pools, plan_pools};
 use echelon_core_gateway::pools::{PoolChange, create_pool, delete_pool, get_pool, update_pool};
 use echelon_core_gateway::port::Facts;
+use echelon_core_model::job::Progress;
 use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::store::{Answer, Consistency, Op, OpResult, Query};
-use echelon_core_model::{Kind, PoolId, Resources, Span, Version};
+use echelon_core_model::{JobId, Kind, PoolId, Resources, Span, Version};
 use echelon_core_pools::tree::MAX_QUANTITY;
 use echelon_io_storage::{FileStore, Store};
 use std::path::Path;
@@ -17,6 +18,10 @@ struct Stored(FileStore);
 impl Facts for Stored {
     async fn perform(&self, op: Op) -> OpResult {
         self.0.perform(op).await
+    }
+
+    async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
+        None
     }
 
     async fn pause(&self, _: Span) {}

@@ -12,6 +12,7 @@ use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::Reclaim;
 use echelon_core_model::{JobId, MemberId, ReasonCode, RunState, TaskId, VolumeId};
+use echelon_core_resource_manager::unstored_progress;
 use std::collections::BTreeSet;
 
 /// Milliseconds by which a run's deadline may be off.
@@ -147,11 +148,20 @@ impl World {
         }
     }
 
+    /// What became of a job, as a gateway shows it: the stored row, else what the resource manager's leader says.
     pub(crate) fn progress(&self, job: JobId) -> Option<Progress> {
-        match self.store.read(&Query::Progress(job)) {
+        let stored = match self.store.read(&Query::Progress(job)) {
             Answer::Progress(rows) => rows.into_iter().next(),
             _ => None,
-        }
+        };
+        stored.or_else(|| {
+            let managers = self.managers.iter().filter_map(|m| m.driver.as_ref());
+            let leader = managers.max_by_key(|m| m.leading())?;
+            leader.leading()?;
+            unstored_progress(leader.picture(), &[job], self.now)
+                .into_iter()
+                .next()
+        })
     }
 
     /// Of so many instances that should run those that have not ended.

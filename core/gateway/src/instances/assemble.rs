@@ -178,7 +178,7 @@ impl Blocks {
 impl Scene {
     pub(super) async fn read<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<Self, ApiError> {
         let spec = ask::spec(facts, head.job, head.spec_version).await?;
-        let progress = ask::progress(facts, head.job).await?;
+        let progress = ask::shown_progress(facts, head.job).await?;
         let assignment = ask::assignment(facts, head.job).await?;
         let federation = Federation::read(facts).await?;
         Ok(Self {

@@ -78,9 +78,11 @@ pub struct KnownWaiting {
     pub since: Timestamp,
 }
 
-/// A progress row as it was last read or written.
+/// A progress row as it was last read or written, or of a job that only waits as it was last computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownProgress {
+    /// Whether storage has the row, or is being given it.
+    pub has_row: bool,
     /// The job's state.
     pub state: JobState,
     /// Since when.
@@ -115,6 +117,7 @@ impl KnownProgress {
             since: w.since,
         });
         Self {
+            has_row: true,
             state: row.state,
             since: row.since,
             created_at: row.created_at,

@@ -3,9 +3,10 @@
 //! waits for storage.
 
 use crate::effect::Effect;
+use crate::facts::job::JobView;
 use crate::facts::known::{KnownProgress, digest};
 use crate::manager::ResourceManager;
-use crate::progress::{progress, row_stands};
+use crate::progress::{needs_row, progress, row_stands};
 use crate::storage::operations::Purpose;
 use crate::turns::Turns;
 use echelon_core_model::assignment::Assignment;
@@ -106,6 +107,7 @@ impl ResourceManager {
     }
 
     /// Writes the progress rows that changed, not more often than allowed. Returns how many.
+    /// Of a job that only waits the row is computed, and not written.
     pub(crate) fn flush_progress(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> usize {
         if self.committing.is_some() {
             return 0;
@@ -113,19 +115,28 @@ impl ResourceManager {
         let mut writes: Vec<Write> = std::mem::take(&mut self.writes);
         let mut jobs = Vec::new();
         let mut unsurged = Vec::new();
+        let mut computed = 0;
         let ids = self.turns.unwritten.next_of(&self.unwritten, WRITE_LOOKS);
         for id in ids {
-            if writes.len() >= COMMIT_ROWS {
+            if writes.len() + computed >= COMMIT_ROWS {
                 break;
             }
             self.turns.unwritten = Turns(id);
             let Some(row) = self.progress_due(id, now) else {
                 continue;
             };
+            if self.note_unstored(id, &row, now) {
+                computed += 1;
+                continue;
+            }
             let Some(job) = self.picture.facts.jobs.get_mut(&id) else {
                 continue;
             };
-            if job.progress.as_ref().is_none_or(|p| p.state != row.state) {
+            let before = job.progress.as_deref().filter(|p| p.has_row);
+            if before.is_none() && row.state != JobState::Waiting {
+                writes.push(Write::Event(accepted(&row, now)));
+            }
+            if before.is_none_or(|p| p.state != row.state) {
                 writes.push(Write::Event(event(&row, now)));
             }
             if row.state == JobState::Deleted {
@@ -145,12 +156,7 @@ impl ResourceManager {
                 job.spec_version = 0;
                 unsurged.push(id);
             }
-            let mut known = KnownProgress::of(&row);
-            if job.spec.is_some() {
-                known.groups.clear();
-            }
-            job.progress = Some(Box::new(known));
-            job.written_at = now;
+            note(job, KnownProgress::of(&row), now);
             writes.push(Write::Progress(row));
             jobs.push(id);
         }
@@ -170,6 +176,29 @@ impl ResourceManager {
         rows
     }
 
+    /// Keeps what is computed of a job that has no row and needs none. Whether it is such a job.
+    fn note_unstored(&mut self, id: JobId, row: &Progress, now: Timestamp) -> bool {
+        let jobs = &mut self.picture.facts.jobs;
+        let is_unstored = |job: &JobView| {
+            let has_row = job.progress.as_ref().is_some_and(|known| known.has_row);
+            !has_row && !needs_row(job, row)
+        };
+        // No sum depends on it.
+        let job = jobs
+            .get(&id)
+            .is_some_and(is_unstored)
+            .then(|| jobs.get_aside(&id));
+        let Some(job) = job.flatten() else {
+            return false;
+        };
+        let known = KnownProgress {
+            has_row: false,
+            ..KnownProgress::of(row)
+        };
+        note(job, known, now);
+        true
+    }
+
     /// The row to write for a job; `None` when it is the same as before or was written just now.
     /// Takes the job off the list unless it has to come back.
     fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
@@ -183,16 +212,16 @@ impl ResourceManager {
             .is_some_and(|p| p.state == JobState::Deleted);
         let writes = job.is_live() && !written && !row_stands(&self.picture.facts, job);
         let row = progress(&self.picture, id, job, now).filter(|_| writes);
-        let row = row.filter(|row| {
-            job.progress
-                .as_ref()
-                .is_none_or(|known| known.digest != digest(row))
-        });
+        let is_new = |known: &KnownProgress, row: &Progress| {
+            known.digest != digest(row) || (!known.has_row && needs_row(job, row))
+        };
+        let row = row.filter(|row| job.progress.as_ref().is_none_or(|known| is_new(known, row)));
         if row.is_none() {
             self.unwritten.remove(&id);
             return None;
         }
-        let first = job.progress.is_none() || job.written_at == Timestamp(0);
+        let has_row = job.progress.as_ref().is_some_and(|known| known.has_row);
+        let first = !has_row || job.written_at == Timestamp(0);
         if !first && now.since(job.written_at) < self.config.progress_every {
             return None;
         }
@@ -230,6 +259,24 @@ impl ResourceManager {
             }
         }
         self.due |= !self.unwritten.is_empty() || !self.writes.is_empty();
+    }
+}
+
+/// Keeps what is known of a job's progress. Its counts follow from its spec where that is there.
+fn note(job: &mut JobView, mut known: KnownProgress, now: Timestamp) {
+    if job.spec.is_some() {
+        known.groups.clear();
+    }
+    job.progress = Some(Box::new(known));
+    job.written_at = now;
+}
+
+/// That a job was accepted. While it only waited nothing of it was stored, this event neither.
+fn accepted(row: &Progress, now: Timestamp) -> Event {
+    Event {
+        happened: row.created_at,
+        reason: Reason::new(ReasonCode::Accepted),
+        ..event(row, now)
     }
 }
 

@@ -22,9 +22,9 @@ fn a_job_is_assigned_stored_ordered_and_ended() {
     assert_eq!(case.state(job), Some(JobState::Succeeded));
     insta::assert_snapshot!(case.trace.join("\n"), @r"
     store assignment 0-2@a.1 3-5@b.1 6-7@a.1
-    progress waiting
     a: Running [0-2.1, 6-7.1] grants [3]
     b: Running [3-5.1] grants [3]
+    progress waiting
     a: Running [0-2.1, 6-7.1] grants [2]
     progress running
     a: Running [0-2.1, 6-7.1] grants [0]

@@ -1,6 +1,7 @@
 //! What a case shows: what is stored and runs, in few words, and the trace of what was written and ordered.
 
 use crate::event::LinkId;
+use crate::queries::unstored::unstored_progress;
 use crate::tests::case::Case;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
@@ -30,7 +31,16 @@ impl Case {
         }
     }
 
+    /// What became of a job, as a gateway has it: the stored row, else what the resource manager says.
     pub fn progress(&self, job: JobId) -> Option<Progress> {
+        let unstored = || {
+            let rows = unstored_progress(self.rm.picture(), &[job], self.now);
+            rows.into_iter().next().filter(|_| self.rm.leading().is_some())
+        };
+        self.stored_progress(job).or_else(unstored)
+    }
+
+    pub fn stored_progress(&self, job: JobId) -> Option<Progress> {
         match self.store.read(&Query::Progress(job)) {
             Answer::Progress(rows) => rows.into_iter().next(),
             other => panic!("{other:?}"),
