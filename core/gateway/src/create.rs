@@ -12,6 +12,7 @@ use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::rules::Rules;
 use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, NameHolder, PlannedRequest, Query};
 use echelon_core_model::{JobId, PoolId, RequestId, Timestamp, Version};
 
@@ -286,6 +287,7 @@ fn first_head(spec: &JobSpec, pool: Option<&PoolId>, planned: &PlannedRequest) -
             .then(|| Box::new(ScheduleState::from(planned.at))),
         origin: None,
         restarts: None,
+        spec_digest: Some(SpecDigest::of(1, spec)),
     }
 }
 
@@ -376,6 +378,7 @@ async fn bar<F: Facts>(
         schedule: None,
         origin: None,
         restarts: None,
+        spec_digest: None,
     };
     let decision = Decision::PutHead {
         head: void,

@@ -41,6 +41,8 @@ fn a_request_makes_one_job_however_often_it_comes() {
     assert_eq!(first.head, again.head);
     assert_eq!(store.heads.len(), 1);
     assert_eq!(store.names["hello"].job, first.head.job);
+    let stored = &store.specs[&(first.head.job, 1)];
+    assert_eq!(first.head.spec_digest, Some(SpecDigest::of(1, stored)));
 
     let other = create(&mut store, "r1", 4, 3).unwrap_err();
     assert_eq!(

@@ -35,6 +35,7 @@ fn db(state: RunState) -> Memory {
         schedule: None,
         origin: None,
         restarts: None,
+        spec_digest: None,
     };
     store.heads.insert(JOB, head);
     store.specs.insert((JOB, 1), spec);

@@ -53,6 +53,7 @@ fn two() -> Memory {
         schedule: None,
         origin: None,
         restarts: None,
+        spec_digest: None,
     };
     store.heads.insert(JobId(7), head);
     store.specs.insert((JobId(7), 1), spec);

@@ -58,7 +58,7 @@ impl fmt::Display for HostPoolChoice {
 }
 
 /// That a host is to go to another host pool.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostMove {
     /// Where it is to be.
     pub to: HostPoolName,
@@ -67,7 +67,7 @@ pub struct HostMove {
 }
 
 /// All hosts of a cluster that are to be in a certain host pool. One that is there already stays there.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct HostMoves {
     /// Counts the changes, from 1; 0: there never was one. What is older changes nothing.
     pub version: u64,
@@ -76,7 +76,7 @@ pub struct HostMoves {
 }
 
 /// What operators want of a cluster's host pools.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct HostPoolWishes {
     /// Those that there are beside `default`.
     pub names: BTreeSet<HostPoolName>,

@@ -10,6 +10,7 @@ use crate::restart::{RestartProgress, Restarts};
 use crate::rollout::{PastRollout, Rollout, RolloutProgress};
 use crate::schedule::{Origin, ScheduleState};
 use crate::spec::JobKind;
+use crate::spec_digest::SpecDigest;
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -85,6 +86,17 @@ pub struct Head {
     pub origin: Option<Box<Origin>>,
     /// Its restarts; `None`: none was asked for, or only of the whole job by what is older than this.
     pub restarts: Option<Box<Restarts>>,
+    /// The digest of a version of its spec, of use while that version is the one in force.
+    pub spec_digest: Option<SpecDigest>,
+}
+
+impl Head {
+    /// The digest of the spec version in force, where the head has that.
+    #[must_use]
+    pub fn digest(&self) -> Option<[u8; 16]> {
+        let digest = self.spec_digest.filter(|d| d.version == self.spec_version);
+        digest.map(|d| d.sum)
+    }
 }
 
 /// State of a job over all clusters.

@@ -48,6 +48,7 @@ pub mod runtime;
 pub mod schedule;
 pub mod siting;
 pub mod spec;
+pub mod spec_digest;
 pub mod store;
 pub mod sum;
 pub mod time;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const MAX_OVERRIDES: usize = 256;
 
 /// What some instances of a group run: of their main task, what is given in place of the group's. Nothing given is empty.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Override {
     /// Which instances; no two overrides of a group have one in common.
     pub instances: RangeSet,

@@ -26,7 +26,7 @@ pub const EXECUTOR: Resources = Resources {
 pub const MAIN: &str = "main";
 
 /// A container that runs beside the main task of each instance.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sidecar {
     /// Its name within the group.
     pub name: SidecarName,
@@ -37,7 +37,7 @@ pub struct Sidecar {
 }
 
 /// One task of a pod's run, as the cluster tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// Its name; `None`: the main task.
     pub sidecar: Option<SidecarName>,

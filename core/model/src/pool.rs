@@ -303,6 +303,7 @@ mod tests {
             schedule: None,
             origin: None,
             restarts: None,
+            spec_digest: None,
         }
     }
 

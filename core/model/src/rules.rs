@@ -159,7 +159,7 @@ pub struct After {
 }
 
 /// How a job ends, and what it waits for or is begun by, where that is not as usual.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rules {
     /// When it has succeeded.
     pub completion: Completion,

@@ -9,7 +9,7 @@ use std::fmt;
 pub const MAX_PORTS: usize = 32;
 
 /// What a run's task is made of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Runtime {
     /// A line for the shell; with `args` the program to start. Empty: what the image itself starts.
     pub command: String,
@@ -39,7 +39,7 @@ pub struct Runtime {
 }
 
 /// The name under which the hosts' secret store knows a value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SecretReference {
     /// Its name or path: `team/database`.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct SecretReference {
 }
 
 /// A file that the host fetches into the sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uri {
     /// Where it is: a URI that the hosts' fetcher knows, or an absolute path on the host.
     pub uri: String,
@@ -94,7 +94,7 @@ pub enum ImageFormat {
 }
 
 /// A container.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Container {
     /// Who runs it.
     pub containerizer: Containerizer,
@@ -113,7 +113,7 @@ pub struct Container {
 }
 
 /// Network of a container.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Network {
     /// The host's.
     #[default]
@@ -157,7 +157,7 @@ impl fmt::Display for Network {
 }
 
 /// A folder or file mounted into a container.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Volume {
     /// Where it is seen within the container.
     pub path: String,
@@ -168,7 +168,7 @@ pub struct Volume {
 }
 
 /// What a volume mounts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeSource {
     /// A folder or file of the host, by absolute path.
     Host(String),
@@ -212,7 +212,7 @@ pub enum Visibility {
 }
 
 /// A port that an instance wants of its host.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortSpec {
     /// Its name within the group: `http`.
     pub name: String,
@@ -227,7 +227,7 @@ pub struct PortSpec {
 }
 
 /// A port that a run was given.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     /// Its name within the group.
     pub name: String,
@@ -236,7 +236,7 @@ pub struct Port {
 }
 
 /// A port that a probe asks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortReference {
     /// The group's port of that name.
     Named(String),
@@ -261,7 +261,7 @@ impl fmt::Display for PortReference {
 }
 
 /// What a probe does.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeKind {
     /// Runs a line in the shell, within the container; status 0 is good.
     Command(String),
@@ -282,7 +282,7 @@ pub enum ProbeKind {
 }
 
 /// A question that the host asks a run again and again.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probe {
     /// What is asked.
     pub kind: ProbeKind,
@@ -295,7 +295,7 @@ pub struct Probe {
 }
 
 /// A probe whose failure ends the run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealthCheck {
     /// The probe.
     pub probe: Probe,

@@ -88,7 +88,7 @@ impl fmt::Display for CatchUp {
 }
 
 /// When a job of a template is made, and what becomes of them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Schedule {
     /// Minute, hour, day of month, month, day of week.
     pub cron: String,

@@ -61,7 +61,7 @@ pub struct Constraint {
 }
 
 /// A rule that had better hold.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Preference {
     /// The rule.
     pub rule: Constraint,
@@ -70,7 +70,7 @@ pub struct Preference {
 }
 
 /// Being near to runs of other jobs, or away from them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affinity {
     /// Jobs that have all of these labels.
     pub labels: BTreeMap<String, String>,
@@ -81,7 +81,7 @@ pub struct Affinity {
 }
 
 /// Where the instances of a group may be beside its constraints, and where they would best be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Siting {
     /// The hosts that they may use.
     pub host_pool: HostPoolChoice,

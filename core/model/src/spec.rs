@@ -72,7 +72,7 @@ pub enum Spread {
 }
 
 /// Which clusters a job may use.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClusterChoice {
     /// Only these, by name; all when empty.
     pub only: Vec<String>,
@@ -90,7 +90,7 @@ pub enum OnSilence {
 }
 
 /// How often and how soon a failed run is tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Retry {
     /// Failed runs after which an instance has failed; services are restarted for ever.
     pub limit: u32,
@@ -103,7 +103,7 @@ pub struct Retry {
 }
 
 /// One resource shape and its instances.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupSpec {
     /// Its name within the job.
     pub name: GroupName,
@@ -144,7 +144,7 @@ pub struct GroupSpec {
 }
 
 /// The specification of a job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobSpec {
     /// Unique among jobs that have not ended.
     pub name: String,

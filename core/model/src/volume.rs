@@ -34,7 +34,7 @@ impl fmt::Display for Reclaim {
 }
 
 /// The volume that each instance of a group has. But for `replace_after` it never changes in the life of a job.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PersistentVolume {
     /// Where runs see it: a path within the sandbox, or with an image an absolute one.
     pub path: String,
@@ -47,7 +47,7 @@ pub struct PersistentVolume {
 }
 
 /// The volume of an instance. The instance runs where it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldVolume {
     /// Which.
     pub id: VolumeId,
@@ -62,7 +62,7 @@ pub struct HeldVolume {
 }
 
 /// A volume as its host was last seen to have it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostVolume {
     /// Which.
     pub id: VolumeId,
@@ -75,7 +75,7 @@ pub struct HostVolume {
 }
 
 /// What is wanted of a volume beside being used by the instance for which it was made.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeWish {
     /// It is to be destroyed with all that is in it.
     Destroy,

@@ -37,6 +37,7 @@ mod rules;
 mod sampled;
 mod schedules;
 mod shard;
+mod shared_specs;
 mod states;
 mod sums;
 mod tombstones;

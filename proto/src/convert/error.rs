@@ -38,8 +38,8 @@ pub enum FieldProblem {
     /// A job id of another length.
     #[error("has {0} bytes where a job id has 16")]
     JobId(usize),
-    /// A digest of a class of another length.
-    #[error("has {0} bytes where a digest of a class has 16")]
+    /// A digest of another length.
+    #[error("has {0} bytes where a digest has 16")]
     Digest(usize),
     /// A malformed id.
     #[error("is malformed: {0}")]

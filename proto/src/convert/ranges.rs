@@ -108,6 +108,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("RoleState.epoch", NO_EPOCH),
     ("Rollout.number", COUNTER),
     ("RolloutProgress.number", COUNTER),
+    ("SpecDigest.version", COUNTER),
     ("Run.number", COUNTER),
     ("Tail.size", STAMP),
 ];

@@ -31,6 +31,7 @@ use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, Rollout
 use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
 use echelon_core_model::spec::JobKind;
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{Event, Leadership, Mark, NameHolder, PlannedRequest, ShardRow, Stamp};
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
@@ -224,7 +225,8 @@ pub fn head() -> impl Strategy<Value = Head> {
     );
     let state = select(vec![JobState::Succeeded, JobState::Failed]);
     let verdict = (state, reason()).prop_map(|(state, reason)| Verdict { state, reason });
-    let templates = (of(schedule_state()), of(origin()), of(restarts()));
+    let digest = (counter(), any::<[u8; 16]>()).prop_map(|(version, sum)| SpecDigest { version, sum });
+    let templates = (of(schedule_state()), of(origin()), of(restarts()), of(digest));
     (ids, rest, of(verdict), templates).prop_map(|(ids, rest, verdict, templates)| {
         let (job, version, void, goal, spec_version) = ids;
         let (name, (pool, pool_id), kind, owner, labels, instances, last) = rest;
@@ -249,6 +251,7 @@ pub fn head() -> impl Strategy<Value = Head> {
             schedule: templates.0.map(Box::new),
             origin: templates.1.map(Box::new),
             restarts: templates.2.map(Box::new),
+            spec_digest: templates.3,
         }
     })
 }

@@ -81,6 +81,7 @@ impl Jobs for Submitted<'_> {
             schedule: None,
             origin: None,
             restarts: None,
+            spec_digest: None,
         })
     }
 

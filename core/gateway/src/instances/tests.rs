@@ -44,6 +44,7 @@ impl Case {
             schedule: None,
             origin: None,
             restarts: None,
+            spec_digest: None,
         };
         store.heads.insert(JOB, head);
         store.specs.insert((JOB, 1), spec);

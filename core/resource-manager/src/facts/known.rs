@@ -5,13 +5,13 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress, Verdict};
 use echelon_core_model::restart::{RestartProgress, Restarts};
 use echelon_core_model::rollout::{Rollout, RolloutProgress};
-use echelon_core_model::runtime::{PortSpec, Protocol, Runtime, Visibility};
 use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec_digest::{decided_part, sum_of};
 use echelon_core_model::{ClusterId, Few, GroupName, PoolId, ReasonCode, Timestamp, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A head without what only look-ups need.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct KnownHead {
     pub goal: Goal,
     /// The spec version in force.
     pub spec_version: u32,
+    /// The digest of that version, if the head has it.
+    pub digest: Option<[u8; 16]>,
     /// Its pool's path when it was written.
     pub pool: Arc<str>,
     /// Its pool's id.
@@ -52,6 +54,7 @@ impl KnownHead {
             updated_at: head.updated_at,
             goal: head.goal,
             spec_version: head.spec_version,
+            digest: head.digest(),
             pool: Arc::from(head.pool.as_str()),
             pool_id: head.pool_id.clone(),
             rollout: head.rollout.map(Box::new),
@@ -145,6 +148,8 @@ pub fn digest(row: &Progress) -> u64 {
 #[derive(Debug, Clone, Default)]
 pub struct Specs {
     all: BTreeSet<Arc<JobSpec>>,
+    /// Those of which heads have the digests.
+    by_digest: BTreeMap<[u8; 16], Weak<JobSpec>>,
     /// How many there were when unused ones were last removed.
     kept: usize,
 }
@@ -152,48 +157,42 @@ pub struct Specs {
 impl Specs {
     /// The number of specs.
     pub(crate) fn len(&self) -> usize {
-        let Self { all, kept: _ } = self;
+        let Self {
+            all,
+            by_digest: _,
+            kept: _,
+        } = self;
         all.len()
     }
 
     /// The one that asks for the same.
-    pub fn share(&mut self, mut spec: JobSpec) -> Arc<JobSpec> {
-        spec.name = String::new();
-        spec.labels = BTreeMap::new();
-        for group in &mut spec.groups {
-            let ports = std::mem::take(&mut group.runtime.ports);
-            group.runtime = Runtime {
-                ports: ports.into_iter().map(place_of_port).collect(),
-                ..Runtime::default()
-            };
-            group.overrides = Vec::new();
-            group
-                .sidecars
-                .iter_mut()
-                .for_each(|s| s.runtime = Runtime::default());
-        }
+    pub fn share(&mut self, spec: JobSpec) -> Arc<JobSpec> {
+        let spec = decided_part(spec);
         if let Some(same) = self.all.get(&spec) {
             return Arc::clone(same);
         }
         // Looking at all of them each time that there are twice as many is a step for each in the end.
         if self.all.len() > self.kept.saturating_mul(2) {
             self.all.retain(|spec| Arc::strong_count(spec) > 1);
+            self.by_digest.retain(|_, spec| spec.strong_count() > 0);
             self.kept = self.all.len().max(LEAST_KEPT);
         }
         let spec = Arc::new(spec);
         self.all.insert(Arc::clone(&spec));
         spec
     }
-}
 
-/// What placement must know of a port.
-fn place_of_port(port: PortSpec) -> PortSpec {
-    PortSpec {
-        name: String::new(),
-        fixed: port.fixed,
-        container_port: None,
-        protocol: Protocol::Tcp,
-        visibility: Visibility::Cluster,
+    /// The one that asks for the same as a spec that was read, which is found by its digest from now on.
+    pub fn share_read(&mut self, spec: JobSpec) -> Arc<JobSpec> {
+        let shared = self.share(spec);
+        self.by_digest.insert(sum_of(&shared), Arc::downgrade(&shared));
+        shared
+    }
+
+    /// The one of a digest, if such a one was read and a job has it.
+    #[must_use]
+    pub fn of_digest(&self, digest: &[u8; 16]) -> Option<Arc<JobSpec>> {
+        self.by_digest.get(digest).and_then(Weak::upgrade)
     }
 }
 

@@ -14,6 +14,7 @@ use echelon_core_model::store::{
     Query, Role, Stamp, Write,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
+use std::collections::BTreeSet;
 
 impl ResourceManager {
     pub(crate) fn elected(&mut self, published: Stamp, now: Timestamp, out: &mut Vec<Effect>) {
@@ -205,9 +206,11 @@ impl ResourceManager {
     }
 
     /// Reads the specs of jobs that go on, and settles what became of heads that were not found.
-    /// Returns whether anything had to be read.
+    /// Of jobs that ask for the same the first one's spec is read; the others find it when they are looked at
+    /// again. Returns whether anything had to be read.
     fn settle_unknown(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> bool {
         let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
+        let mut being_read: BTreeSet<[u8; 16]> = BTreeSet::new();
         for id in ids {
             let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
@@ -215,8 +218,17 @@ impl ResourceManager {
             if job.head.is_none() && job.next_head.is_none() && !job.alarmed && !job.tombstone {
                 let op = Op::Read(Query::Head(id), Consistency::Serial);
                 self.todo.push_back((Purpose::SettleHead(id), op));
-            } else {
-                self.want_spec(id);
+                continue;
+            }
+            let newest = job.next_head.as_deref().or(job.head.as_ref());
+            let digest = newest.and_then(|head| head.digest);
+            if digest.is_some_and(|digest| being_read.contains(&digest)) {
+                continue;
+            }
+            let before = self.todo.len();
+            self.want_spec(id);
+            if self.todo.len() > before {
+                being_read.extend(digest);
             }
         }
         let any = !self.todo.is_empty();

@@ -9,6 +9,7 @@ use crate::storage::flows::{Flow, FlowEnd, FlowKey, FlowKind, FlowPort};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::schedule::{Opening, child_name, other_child_name};
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{Answer, Decided, Decision, NameHolder};
 use echelon_core_model::{JobId, PoolId, Timestamp, Version};
 
@@ -154,6 +155,7 @@ fn first_head(scheduled: &ScheduledJob, spec: &JobSpec) -> Head {
         past_rollouts: Vec::new(),
         verdict: None,
         restarts: None,
+        spec_digest: Some(SpecDigest::of(1, spec)),
         schedule: None,
         origin: Some(Box::new(scheduled.opening.origin(scheduled.template))),
     }

@@ -119,6 +119,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
         updated_at: Timestamp(0),
         goal: Default::default(),
         spec_version: 1,
+        digest: None,
         pool: Arc::from(spec.pool.as_str()),
         pool_id: None,
         rollout: None,

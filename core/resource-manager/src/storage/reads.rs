@@ -245,13 +245,26 @@ impl ResourceManager {
         let needed = !newest.void && !ended && job.spec_version != newest.spec_version;
         // While recovering, progress may not be read yet: `settle_unknown` comes back to it.
         let now = self.phase == Phase::Leading || self.all_read;
-        if needed && now && !self.ops.has(&purpose) {
-            let op = Op::Read(Query::Spec(id, newest.spec_version), Consistency::Quorum);
+        if !needed || !now {
+            return;
+        }
+        let (version, digest) = (newest.spec_version, newest.digest);
+        if let Some(same) = digest.and_then(|digest| self.picture.facts.specs.of_digest(&digest)) {
+            // One of another job, that asks for the same.
+            self.use_spec(id, version, &same);
+        } else if !self.ops.has(&purpose) {
+            let op = Op::Read(Query::Spec(id, version), Consistency::Quorum);
             self.todo.push_back((purpose, op));
         }
     }
 
-    fn spec_read(&mut self, id: JobId, version: u32, mut spec: JobSpec) {
+    fn spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
+        let spec = self.picture.facts.specs.share_read(spec);
+        self.use_spec(id, version, &spec);
+    }
+
+    /// A version of a job's spec is known.
+    fn use_spec(&mut self, id: JobId, version: u32, spec: &Arc<JobSpec>) {
         let Some(job) = self.picture.facts.jobs.get_mut(&id) else {
             return;
         };
@@ -260,8 +273,13 @@ impl ResourceManager {
         } else if job.head.as_ref().is_none_or(|h| h.spec_version != version) {
             return;
         }
-        job.surge = rollouts::add_surge(job, &mut spec);
-        job.spec = Some(self.picture.facts.specs.share(spec));
+        let mut surged = JobSpec::clone(spec);
+        job.surge = rollouts::add_surge(job, &mut surged);
+        job.spec = Some(if job.surge.is_empty() {
+            Arc::clone(spec)
+        } else {
+            self.picture.facts.specs.share(surged)
+        });
         if let Some(progress) = &mut job.progress {
             progress.groups.clear();
         }

@@ -22,6 +22,7 @@ use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::rollout::RolloutState;
 use echelon_core_model::schedule::ScheduleState;
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{
     Answer, Batch, Decision, Op, OpFailure, OpId, OpResult, Query, Refusal, RefusedRow, RefusedWhy, Role,
     Stamp, TroubleKind, Write,
@@ -53,6 +54,8 @@ pub struct Case {
     pub events: VecDeque<Event>,
     /// Operations and directives seen since the last look, in order.
     pub trace: Vec<String>,
+    /// Of which jobs specs were read, in order.
+    pub specs_read: Vec<JobId>,
     pub stepped_down: Option<String>,
     pub alarms: Vec<String>,
     /// Operations on storage that are kept instead of performed.
@@ -103,6 +106,7 @@ impl Case {
             published: Stamp::default(),
             events: VecDeque::new(),
             trace: Vec::new(),
+            specs_read: Vec::new(),
             stepped_down: None,
             alarms: Vec::new(),
             stalled: None,
@@ -337,6 +341,7 @@ impl Case {
                 .then(|| Box::new(ScheduleState::from(self.now))),
             origin: None,
             restarts: None,
+            spec_digest: Some(SpecDigest::of(1, &spec)),
         };
         self.decide(Decision::PutHead { head, expected: None });
         job

@@ -104,6 +104,7 @@ impl Case {
                     self.trace.push("remove assignment".to_owned());
                 }
             }
+            Op::Read(Query::Spec(job, _), _) => self.specs_read.push(*job),
             Op::Decide(Decision::RemoveHead { .. }) => self.trace.push("remove head".to_owned()),
             Op::Commit(batch) => {
                 for w in &batch.writes {

@@ -303,6 +303,7 @@ impl World {
             schedule: None,
             origin: None,
             restarts: self.restarts.clone().map(Box::new),
+            spec_digest: None,
         };
         self.store
             .perform(Op::Decide(Decision::PutHead { head, expected }));

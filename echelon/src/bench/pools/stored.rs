@@ -8,6 +8,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::{ClusterChoice, JobKind, JobSpec, defaults};
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{Batch, Decided, Decision, Leadership, Role, Stamp, Write};
 use echelon_core_model::{
     ClusterId, Epoch, GroupName, JobId, Reason, ReasonCode, RunState, Timestamp, Version,
@@ -95,6 +96,7 @@ impl FederationSize {
             schedule: None,
             origin: None,
             restarts: None,
+            spec_digest: Some(SpecDigest::of(1, &self.spec(n))),
         }
     }
 

@@ -167,6 +167,7 @@ fn head(n: u32, of: &JobSpec, now: Timestamp) -> Head {
         schedule: None,
         origin: None,
         restarts: None,
+        spec_digest: None,
     }
 }
 

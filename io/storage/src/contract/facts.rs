@@ -60,6 +60,7 @@ pub fn head(job: JobId, version: u64) -> Head {
         schedule: None,
         origin: None,
         restarts: None,
+        spec_digest: None,
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(refused(fit(16, 0, most + 1)), beyond);
         assert_eq!(
             refused(fit(15, 0, 0)),
-            "field `fits[0].digest` has 15 bytes where a digest of a class has 16"
+            "field `fits[0].digest` has 15 bytes where a digest has 16"
         );
     }
 

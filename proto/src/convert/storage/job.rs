@@ -9,6 +9,7 @@ use crate::echelon::storage::v1 as wire;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
 use echelon_core_model::spec::JobKind;
+use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{NameHolder, PlannedRequest};
 use echelon_core_model::{PoolId, Timestamp, Version};
 
@@ -58,6 +59,7 @@ impl Wire for Head {
             schedule,
             origin,
             restarts,
+            spec_digest,
         } = self;
         wire::Head {
             job: job_bytes(*job),
@@ -79,6 +81,7 @@ impl Wire for Head {
             schedule: schedule.as_deref().map(Wire::to_wire),
             origin: origin.as_deref().map(Wire::to_wire),
             restarts: restarts.as_deref().map(Wire::to_wire),
+            spec_digest: spec_digest.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -103,6 +106,28 @@ impl Wire for Head {
             schedule: optional("schedule", message.schedule)?.map(Box::new),
             origin: optional("origin", message.origin)?.map(Box::new),
             restarts: optional("restarts", message.restarts)?.map(Box::new),
+            spec_digest: optional("spec_digest", message.spec_digest)?,
+        })
+    }
+}
+
+impl Wire for SpecDigest {
+    type Message = wire::SpecDigest;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { version, sum } = self;
+        wire::SpecDigest {
+            version: *version,
+            sum: sum.to_vec(),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wrong = FieldError::new("sum", FieldProblem::Digest(message.sum.len()));
+        let sum: Result<[u8; 16], _> = message.sum.as_slice().try_into();
+        Ok(Self {
+            version: message.version,
+            sum: sum.map_err(|_| wrong)?,
         })
     }
 }
