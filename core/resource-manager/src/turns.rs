@@ -12,6 +12,9 @@ const RENEWALS: usize = 1_000;
 /// Most jobs that a new leader looks at for the first time in one cycle.
 const UNSEEN: usize = 500;
 
+/// Most jobs with a stored end that a new leader takes out of memory in one cycle.
+const RETIRED: usize = if cfg!(test) { 100 } else { 2_000 };
+
 /// What a cycle looks at.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,17 +71,28 @@ impl ResourceManager {
         changes
     }
 
-    /// A new leader looks at every job once, some in each cycle.
+    /// A new leader looks at every job once, some in each cycle. Jobs with a stored end leave memory.
     fn look_at_unseen(&mut self) {
-        let Some(Turns(last)) = self.turns.unseen else {
+        let Some(Turns(mut last)) = self.turns.unseen else {
             return;
         };
-        let jobs = self.picture.facts.jobs.after(last);
-        let next: Vec<JobId> = jobs.map(|(id, _)| *id).take(UNSEEN).collect();
-        let is_full = next.len() == UNSEEN;
-        self.turns.unseen = next.last().filter(|_| is_full).map(|id| Turns(*id));
-        self.due |= is_full;
-        self.dirty.extend(next);
+        let (mut looked_at, mut retired) = (0, 0);
+        while looked_at < UNSEEN && retired < RETIRED {
+            let Some(id) = self.picture.facts.jobs.after(last).next().map(|(id, _)| *id) else {
+                self.turns.unseen = None;
+                return;
+            };
+            last = id;
+            if self.retire(id) {
+                retired += 1;
+            } else {
+                self.recall(id);
+                self.dirty.insert(id);
+                looked_at += 1;
+            }
+        }
+        self.turns.unseen = Some(Turns(last));
+        self.due = true;
     }
 }
 

@@ -230,7 +230,8 @@ mod tests {
             clusters: 2,
             wide: 10,
             narrow: 20,
-            ended: 30,
+            // More than leave memory in one cycle.
+            ended: 2_500,
             large: 0,
         };
         let folder = tempfile::tempdir().unwrap();

@@ -198,7 +198,6 @@ impl ResourceManager {
         self.phase = Phase::Leading;
         self.settle_resume(now, out);
         self.sort_out_tombstones();
-        self.retire_all();
         self.timers.bucket = now;
         self.timers.reread = now;
         self.turns.unseen = Some(Turns::default());

@@ -83,19 +83,9 @@ impl ResourceManager {
         self.picture.facts.ended.insert(id, left);
     }
 
-    /// Everything stored was read: jobs that have ended go from memory.
-    pub(crate) fn retire_all(&mut self) {
-        let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
-        for id in ids {
-            if !self.retire(id) {
-                self.recall(id);
-            }
-        }
-    }
-
     /// A job that had ended before it was to be deleted, where a leader before us had begun to delete it.
     /// Its assignment may be among those of ended jobs, and is read from there.
-    fn recall(&mut self, id: JobId) {
+    pub(crate) fn recall(&mut self, id: JobId) {
         let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return;
         };

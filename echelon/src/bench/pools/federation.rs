@@ -135,7 +135,7 @@ impl Federation {
         let mut before = None;
         for _ in 0..PATIENCE {
             let jobs = self.manager.picture().facts.jobs.values();
-            let read = jobs.filter(|j| j.spec.is_some()).count();
+            let read = jobs.filter(|j| j.is_live() && j.spec.is_some()).count();
             let granted: u64 = self.shards.values().map(|s| s.granted).sum();
             if read == expected && before == Some((read, granted)) {
                 return Ok(());
@@ -260,14 +260,16 @@ impl Federation {
         bail!("nothing was granted")
     }
 
-    /// Jobs in memory that have not ended.
+    /// Jobs in memory that have not ended. A new leader takes those that have out of memory in pieces.
     pub(super) fn live(&self) -> usize {
-        self.manager.picture().facts.jobs.len()
+        let jobs = self.manager.picture().facts.jobs.values();
+        jobs.filter(|job| job.is_live()).count()
     }
 
     /// Jobs that have ended and are in memory.
     pub(super) fn ended(&self) -> usize {
-        self.manager.picture().facts.ended.len()
+        let facts = &self.manager.picture().facts;
+        facts.ended.len() + facts.jobs.len().saturating_sub(self.live())
     }
 
     pub(super) fn active(&self) -> u64 {
