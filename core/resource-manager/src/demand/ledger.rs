@@ -11,7 +11,7 @@ pub(crate) use self::totals::OfPool;
 use crate::demand::basis::Basis;
 #[cfg(test)]
 use crate::demand::entry::sums::BothSums;
-use crate::demand::entry::sums::Worth;
+use crate::demand::entry::sums::{Places, Worth};
 use crate::demand::entry::{Entry, Wait, entry};
 use crate::demand::ledger::audit::Audit;
 use crate::demand::ledger::classes::KnownClass;
@@ -89,7 +89,7 @@ impl Ledger {
         };
         for (id, job) in facts.jobs.iter() {
             let entry = entry(facts, &out.basis, *id, job);
-            out.put_in(*id, entry);
+            out.put_in(*id, entry, Places::All);
         }
         out
     }
@@ -147,7 +147,7 @@ impl Ledger {
         let concerned = self.concerned(&basis);
         for id in &concerned {
             if let Some(entry) = self.entries.remove(id) {
-                self.take_out(*id, &entry);
+                self.take_out(*id, &entry, Places::All);
                 self.out.insert(*id, entry);
             }
         }
@@ -168,19 +168,24 @@ impl Ledger {
             queue: self.queue.clone(),
             ..Self::default()
         };
-        out.put_in(id, entry);
+        out.put_in(id, entry, Places::All);
         out
     }
 
-    /// Sets a job's entry. Returns the pools that this is about.
+    /// Sets a job's entry. Returns the pools that this is about. Where the entry before is in the sums, only
+    /// clusters change at which the two differ: a job may be at very many.
     fn change(&mut self, id: JobId, now: Option<Entry>) -> Vec<PoolIdx> {
         let out = self.out.remove(&id);
+        let mut differ = None;
         let before = match out {
             Some(before) => Some(before),
             None if self.entries.get(&id).map(AsRef::as_ref) == now.as_ref() => return Vec::new(),
             None => {
                 let before = self.entries.remove(&id);
-                before.iter().for_each(|before| self.take_out(id, before));
+                if let Some(before) = &before {
+                    differ = now.as_ref().and_then(|now| before.differs_at(now));
+                    self.take_out(id, before, places(differ.as_deref()));
+                }
                 before
             }
         };
@@ -188,7 +193,7 @@ impl Ledger {
         let pools = pools.collect();
         let left = before.map(|before| left_lines(id, &before, now.as_ref()));
         if let Some(now) = now {
-            self.put_in(id, now);
+            self.put_in(id, now, places(differ.as_deref()));
         }
         for (pool, like, turn) in left.into_iter().flatten() {
             self.queue.remove(pool, &like, &turn);
@@ -196,8 +201,8 @@ impl Ledger {
         pools
     }
 
-    fn put_in(&mut self, id: JobId, mut entry: Entry) {
-        self.sum(Step::Add, id, &entry);
+    fn put_in(&mut self, id: JobId, mut entry: Entry, places: Places<'_>) {
+        self.sum(Step::Add, id, (&entry, places));
         if let Some(pool) = entry.pool {
             let mut waits = std::mem::take(&mut entry.waits);
             for wait in &mut waits {
@@ -218,7 +223,7 @@ impl Ledger {
             set.insert(id);
         }
         self.later.extend(entry.later.map(|at| (at, id)));
-        for (place, worth) in entry.could_lose(id) {
+        for (place, worth) in entry.could_lose(id, places) {
             self.losers.entry(place).or_default().insert(worth);
         }
         if let Some((pool, order)) = entry.holds_in(id) {
@@ -228,8 +233,8 @@ impl Ledger {
     }
 
     /// Takes an entry out of the sums, but not out of the queue.
-    fn take_out(&mut self, id: JobId, entry: &Entry) {
-        self.sum(Step::Subtract, id, entry);
+    fn take_out(&mut self, id: JobId, entry: &Entry, places: Places<'_>) {
+        self.sum(Step::Subtract, id, (entry, places));
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -242,7 +247,7 @@ impl Ledger {
         if let Some(at) = entry.later {
             self.later.remove(&(at, id));
         }
-        for (place, worth) in entry.could_lose(id) {
+        for (place, worth) in entry.could_lose(id, places) {
             if let Occupied(mut of_place) = self.losers.entry(place) {
                 of_place.get_mut().remove(&worth);
                 if of_place.get().is_empty() {
@@ -277,7 +282,8 @@ impl Ledger {
         self.totals.held.insert(pool, held);
     }
 
-    fn sum(&mut self, step: Step, id: JobId, entry: &Entry) {
+    fn sum(&mut self, step: Step, id: JobId, of: (&Entry, Places<'_>)) {
+        let (entry, _) = of;
         let groups = entry.group_sums(self.basis.lent);
         for group in &groups {
             match step {
@@ -285,8 +291,8 @@ impl Ledger {
                 Step::Subtract => self.leave_class(group),
             }
         }
-        self.audit.follow(step, id, entry, &self.basis);
-        self.totals.take(step, entry, groups, &self.basis);
+        self.audit.follow(step, id, of, &self.basis);
+        self.totals.take(step, of, groups, &self.basis);
         if let Some(i) = entry.pool {
             if self.of_known(i).is_some_and(OfPool::is_choosy) {
                 self.choosy.insert(i);
@@ -295,6 +301,10 @@ impl Ledger {
             }
         }
     }
+}
+
+fn places(differ: Option<&[ClusterId]>) -> Places<'_> {
+    differ.map_or(Places::All, Places::At)
 }
 
 /// The equivalence classes in which a job waited and does not wait any more. A job that still waits in its

@@ -12,6 +12,7 @@ use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{HostPoolIdx, Terms, Turn};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Adds what a group has at a cluster that has these kinds as revocable capacity.
 fn add(sum: &mut Taken, spec: &JobSpec, group: &GroupSpec, there: &AtCluster, lends: Resources) {
@@ -92,6 +93,24 @@ pub(crate) struct GroupSums {
     pub(crate) sums: BothSums,
     /// Its demand is more than it has, or its shard found no host for some of it.
     pub(crate) waits: bool,
+}
+
+/// The clusters of an entry that are added or subtracted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Places<'a> {
+    /// All of them.
+    All,
+    /// These. At the others, the entry before and the entry after are the same.
+    At(&'a [ClusterId]),
+}
+
+impl Places<'_> {
+    fn has(self, cluster: &ClusterId) -> bool {
+        match self {
+            Self::All => true,
+            Self::At(some) => some.contains(cluster),
+        }
+    }
 }
 
 /// A job's place among preemption candidates: revocable ones first, then by priority, the youngest first.
@@ -187,13 +206,30 @@ impl Entry {
         })
     }
 
-    /// What it takes of each cluster.
-    pub(crate) fn uses(&self, basis: &Basis) -> Vec<(ClusterId, Taken)> {
+    /// The clusters at which it does not take the same as another entry of its job. `None`: that may be any
+    /// cluster.
+    pub(crate) fn differs_at(&self, other: &Self) -> Option<Vec<ClusterId>> {
+        let (spec, of_other) = (self.spec.as_ref()?, other.spec.as_ref()?);
+        let is_comparable =
+            Arc::ptr_eq(spec, of_other) && self.pool == other.pool && self.marks.aside == other.marks.aside;
+        if !is_comparable {
+            return None;
+        }
+        let differs = |(place, there): (&(ClusterId, usize), &AtCluster), from: &Self| {
+            (from.at.get(place) != Some(there)).then(|| place.0.clone())
+        };
+        let of_self = self.at.iter().filter_map(|at| differs(at, other));
+        let of_other = other.at.iter().filter_map(|at| differs(at, self));
+        Some(of_self.chain(of_other).collect())
+    }
+
+    /// What it takes of some clusters.
+    pub(crate) fn uses(&self, basis: &Basis, places: Places<'_>) -> Vec<(ClusterId, Taken)> {
         let mut out: Vec<(ClusterId, Taken)> = Vec::new();
         let Some(spec) = self.spec.as_deref() else {
             return out;
         };
-        for ((cluster, group), there) in &self.at {
+        for ((cluster, group), there) in self.at.iter().filter(|((c, _), _)| places.has(c)) {
             let Some(group) = spec.groups.get(*group) else {
                 continue;
             };
@@ -207,13 +243,17 @@ impl Entry {
     }
 
     /// Of that, what it takes of hosts of host pools that it needs.
-    pub(crate) fn uses_on(&self, basis: &Basis) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
+    pub(crate) fn uses_on(
+        &self,
+        basis: &Basis,
+        places: Places<'_>,
+    ) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
         let mut out: BTreeMap<(ClusterId, HostPoolIdx), Taken> = BTreeMap::new();
         let host_pools = basis.host_pools();
         let Some(spec) = self.spec.as_deref().filter(|_| !host_pools.is_empty()) else {
             return out;
         };
-        for ((cluster, group), there) in &self.at {
+        for ((cluster, group), there) in self.at.iter().filter(|((c, _), _)| places.has(c)) {
             let needed = spec.groups.get(*group);
             let needed = needed.and_then(|g| Some((g, host_pools.index(&g.siting.host_pool)?)));
             if let Some((group, i)) = needed {
@@ -224,12 +264,18 @@ impl Entry {
         out
     }
 
-    /// Where it has capacity that may be preempted, with its order among the candidates there.
-    pub(crate) fn could_lose(&self, id: JobId) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + '_ {
+    /// At which of some clusters it has capacity that may be preempted, with its order among the candidates
+    /// there.
+    pub(crate) fn could_lose<'a>(
+        &'a self,
+        id: JobId,
+        places: Places<'a>,
+    ) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + 'a {
         let spec = self.spec.as_ref().filter(|s| s.preemptible && !self.marks.aside);
         let known = self.pool.zip(spec);
         let mut last = None;
         let there = self.at.iter().filter(|(_, there)| there.allocated > 0);
+        let there = there.filter(move |((cluster, _), _)| places.has(cluster));
         there.filter_map(move |((cluster, _), _)| {
             let (pool, spec) = known?;
             let new = last.replace(cluster) != Some(cluster);

@@ -4,6 +4,7 @@
 
 use crate::broken::Broken;
 use crate::demand::basis::Basis;
+use crate::demand::entry::sums::Places;
 use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::{OfPool, Step, Totals};
@@ -38,9 +39,9 @@ impl Eq for Audit {}
 
 impl Audit {
     /// The entry of a job is added or subtracted: here, too, if the job was checked already.
-    pub(crate) fn follow(&mut self, step: Step, id: JobId, entry: &Entry, basis: &Basis) {
+    pub(crate) fn follow(&mut self, step: Step, id: JobId, of: (&Entry, Places<'_>), basis: &Basis) {
         if self.last.is_some_and(|last| id <= last) {
-            self.sums.take(step, entry, entry.group_sums(basis.lent), basis);
+            self.sums.take(step, of, of.0.group_sums(basis.lent), basis);
         }
     }
 }
@@ -61,7 +62,8 @@ impl Ledger {
             }
             if let Some(kept) = kept {
                 let groups = kept.group_sums(self.basis.lent);
-                self.audit.sums.take(Step::Add, kept, groups, &self.basis);
+                let of = (kept, Places::All);
+                self.audit.sums.take(Step::Add, of, groups, &self.basis);
             }
             self.audit.last = Some(*id);
             seen += 1;

@@ -4,7 +4,7 @@
 
 use crate::demand::basis::Basis;
 use crate::demand::entry;
-use crate::demand::entry::sums::{BothSums, Choice, GroupSums};
+use crate::demand::entry::sums::{BothSums, Choice, GroupSums, Places};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
@@ -150,8 +150,15 @@ impl Counter<'_> {
 }
 
 impl Totals {
-    /// Adds an entry with what its groups come to, or subtracts one that was added.
-    pub(crate) fn take(&mut self, step: Step, entry: &entry::Entry, groups: Vec<GroupSums>, basis: &Basis) {
+    /// Adds an entry with what its groups come to, or subtracts one that was added: all that it comes to in
+    /// pools, and what it takes of some clusters.
+    pub(crate) fn take(
+        &mut self,
+        step: Step,
+        (entry, places): (&entry::Entry, Places<'_>),
+        groups: Vec<GroupSums>,
+        basis: &Basis,
+    ) {
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
@@ -216,10 +223,10 @@ impl Totals {
             self.pools.remove(&entry.pool_ref());
         }
         counter.sum(&mut self.with_gpus, entry.with_gpus());
-        for (on, used) in entry.uses_on(basis) {
+        for (on, used) in entry.uses_on(basis, places) {
             counter.in_map(&mut self.uses_on, on, used);
         }
-        for (cluster, used) in entry.uses(basis) {
+        for (cluster, used) in entry.uses(basis, places) {
             if let Some(pool) = entry.pool {
                 counter.in_map(&mut self.places, (cluster.clone(), pool), used);
             }
