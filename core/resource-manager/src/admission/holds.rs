@@ -83,6 +83,7 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
     let (facts, ledger) = (inputs.router.facts(), inputs.router.ledger());
     let waiting = waiting(ledger, inputs.starved);
     undated.0.retain(|turn, _| waiting.contains_key(turn));
+    let surplus = surplus(facts, inputs.enforced, inputs.rooms);
     let mut search = HoldSearch {
         inputs,
         endings: if waiting.is_empty() {
@@ -90,12 +91,13 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
         } else {
             endings(facts, ledger)
         },
-        surplus: surplus(facts, inputs.enforced, inputs.rooms),
+        surplus_in_all: surplus.values().fold(Resources::ZERO, |all, of| all.plus(*of)),
+        surplus,
         rooms: inputs.rooms.clone(),
         owed: BTreeMap::new(),
         owed_in: BTreeMap::new(),
         taken: BTreeSet::new(),
-        replaced: BTreeMap::new(),
+        running_down: RunningDown::default(),
         found: FoundHolds::default(),
     };
     for (turn, is_starved) in waiting.into_iter().take(LOOKS) {
@@ -262,6 +264,8 @@ struct HoldSearch<'a> {
     inputs: HoldInputs<'a>,
     endings: Vec<Ending>,
     surplus: BTreeMap<PoolIdx, Resources>,
+    /// That of all pools together.
+    surplus_in_all: Resources,
     /// What is left beside the holds that were found.
     rooms: Rooms,
     /// What these still lack, by cluster and by pool.
@@ -269,9 +273,18 @@ struct HoldSearch<'a> {
     owed_in: BTreeMap<PoolIdx, Resources>,
     /// Where pools have one.
     taken: BTreeSet<(PoolIdx, ClusterId)>,
+    running_down: RunningDown,
+    found: FoundHolds,
+}
+
+/// What was found to run down.
+#[derive(Default)]
+struct RunningDown {
     /// The slices of jobs that were looked at of which what ends is replaced.
     replaced: BTreeMap<JobId, Vec<SliceKey>>,
-    found: FoundHolds,
+    /// Clusters at which the work of all pools with a surplus of some kinds runs down already, each with 1 of
+    /// each of these kinds.
+    of_surplus: BTreeSet<(ClusterId, Resources)>,
 }
 
 /// A unit that may get a hold at a cluster.
@@ -329,13 +342,8 @@ impl HoldSearch<'_> {
         };
         let now = lacking.iter().find(|(p, _)| p.cluster == place.cluster);
         if let Some((_, now)) = now {
-            self.found.run_down.extend(run_down(
-                self.inputs,
-                &self.surplus,
-                &mut self.replaced,
-                place,
-                now,
-            ));
+            let run_down = run_down(self.inputs, &self.surplus, &mut self.running_down, place, now);
+            self.found.run_down.extend(run_down);
             let owed = self.owed.entry(place.cluster.clone()).or_default();
             *owed = owed.plus(request.unit.shape.min_each(now.there.lacks));
             for (pool, lack) in &now.pools {
@@ -438,23 +446,20 @@ impl HoldSearch<'_> {
             }
         }
         let own = shortage.pools.get(&place.request.pool);
-        let others = self
-            .surplus
-            .iter()
-            .filter(|(pool, _)| **pool != place.request.pool);
-        let above = others.fold(everywhere, |sum, (_, beyond)| sum.plus(*beyond));
+        let of_own = self.surplus.get(&place.request.pool).copied().unwrap_or_default();
+        let above = everywhere.plus(self.surplus_in_all.minus(of_own));
         shortage.there.lacks.fits(there)
             && own.is_none_or(|own| own.lacks.fits(everywhere))
             && shortage.pools.values().all(|lack| lack.lacks.fits(above))
     }
 }
 
-/// The slices that run down for a unit: of its own pool, what comes after it; of pools that have more than
-/// they may use, what could be stopped for others.
+/// The slices that run down for a unit beside those that are known to: of its own pool, what comes after it;
+/// of pools that have more than they may use, what could be stopped for others.
 fn run_down(
     inputs: HoldInputs<'_>,
     surplus: &BTreeMap<PoolIdx, Resources>,
-    known: &mut BTreeMap<JobId, Vec<SliceKey>>,
+    known: &mut RunningDown,
     place: HoldPlace<'_>,
     shortage: &Shortage,
 ) -> BTreeSet<(JobId, SliceKey)> {
@@ -465,20 +470,17 @@ fn run_down(
     let own = ledger.holders_after(pool, place.turn);
     for id in own.take(RUN_DOWN) {
         let anywhere = |key: &&SliceKey| pool_lacks || key.cluster == *place.cluster;
-        let slices = known.entry(id).or_insert_with(|| replaced(facts, id));
-        out.extend(slices.iter().filter(anywhere).map(|key| (id, key.clone())));
+        let slices = known.replaced(facts, id).iter().filter(anywhere);
+        out.extend(slices.map(|key| (id, key.clone())));
     }
     let lacks = shortage
         .pools
         .values()
         .fold(shortage.there.lacks, |all, l| all.max_each(l.lacks));
     let above: BTreeSet<PoolIdx> = chain(facts, pool).collect();
-    let mut helps = vec![false; facts.hierarchy.len()];
-    for (of, beyond) in surplus.iter().filter(|(of, _)| !above.contains(of)) {
-        if let Some(helps) = helps.get_mut(*of) {
-            *helps = !beyond.min_each(lacks).is_zero();
-        }
-    }
+    let helps = |beyond: &Resources| !beyond.min_each(lacks).is_zero();
+    let own_helps = above.iter().any(|i| surplus.get(i).is_some_and(helps));
+    let mut helping: Option<Vec<bool>> = None;
     // Pools above the unit lack something: all clusters help.
     let is_lacking = |i: &PoolIdx| shortage.pools.get(i).is_some_and(|l| !l.lacks.is_zero());
     let pools_above = above.iter().any(|i| *i != pool && *i != ROOT && is_lacking(i));
@@ -487,14 +489,35 @@ fn run_down(
         .keys()
         .filter(|c| pools_above || *c == place.cluster);
     for cluster in clusters {
-        let others = ledger.losers(cluster, |of| helps.get(of) == Some(&true));
+        // Units that lack the same kinds at a cluster look at the same work, except at that of their own pool.
+        if !own_helps && !known.of_surplus.insert((cluster.clone(), lacks.kinds())) {
+            continue;
+        }
+        let helping = helping.get_or_insert_with(|| {
+            let mut pools = vec![false; facts.hierarchy.len()];
+            let others = surplus.iter().filter(|(of, _)| !above.contains(of));
+            for (of, _) in others.filter(|(_, beyond)| helps(beyond)) {
+                if let Some(slot) = pools.get_mut(*of) {
+                    *slot = true;
+                }
+            }
+            pools
+        });
+        let others = ledger.losers(cluster, |of| helping.get(of) == Some(&true));
         for (_, _, id) in others.take(RUN_DOWN) {
-            let slices = known.entry(id).or_insert_with(|| replaced(facts, id));
-            let there = slices.iter().filter(|key| key.cluster == *cluster);
+            let slices = known.replaced(facts, id).iter();
+            let there = slices.filter(|key| key.cluster == *cluster);
             out.extend(there.map(|key| (id, key.clone())));
         }
     }
     out
+}
+
+impl RunningDown {
+    /// The slices of a job of which what ends is replaced.
+    fn replaced(&mut self, facts: &FederationFacts, id: JobId) -> &[SliceKey] {
+        self.replaced.entry(id).or_insert_with(|| replaced(facts, id))
+    }
 }
 
 /// The slices of a job of which what ends is replaced.
