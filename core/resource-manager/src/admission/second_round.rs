@@ -5,8 +5,9 @@ use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Usable};
+use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Turn, Usable};
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 /// What leaf pools can use of what round 0 gave them, by index.
 pub(crate) struct BothUsable {
@@ -65,7 +66,9 @@ pub(crate) fn usable(
     let most = rooms
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
+    let held = held_turns(ledger, holds);
     for (pool, lines) in ledger.queue().pools() {
+        let held = held.get(&pool).map(Vec::as_slice).unwrap_or_default();
         let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
             continue;
         };
@@ -74,7 +77,7 @@ pub(crate) fn usable(
         let left = BothLeft::of(rooms, pool);
         for (like, line) in lines.iter().filter(|(like, line)| !full || hopeful(like, line)) {
             // A capacity hold is used once the rest of what its unit needs is free.
-            let is_held = holds.all.iter().any(|hold| line.has(&hold.turn));
+            let is_held = held.iter().any(|turn| line.has(turn));
             if is_held && !left.is_beyond(like) {
                 ordinary.amount = ordinary.amount.plus(like.unit.shape);
                 continue;
@@ -100,6 +103,17 @@ pub(crate) fn usable(
                 }
                 _ => {}
             }
+        }
+    }
+    out
+}
+
+/// The units that have capacity holds, by the pool in which they wait.
+fn held_turns<'a>(ledger: &Ledger, holds: &'a Holds) -> BTreeMap<PoolIdx, Vec<&'a Turn>> {
+    let mut out: BTreeMap<PoolIdx, Vec<&Turn>> = BTreeMap::new();
+    for turn in holds.all.iter().map(|hold| &hold.turn) {
+        if let Some(pool) = ledger.pool_of(turn.job) {
+            out.entry(pool).or_default().push(turn);
         }
     }
     out

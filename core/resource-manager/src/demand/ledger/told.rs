@@ -172,6 +172,11 @@ impl Ledger {
         &self.basis
     }
 
+    /// The pool of a job, if it is in the tree.
+    pub(crate) fn pool_of(&self, id: JobId) -> Option<PoolIdx> {
+        self.entries.get(&id).and_then(|entry| entry.pool)
+    }
+
     /// Whether a job counts among those of its pool.
     pub(crate) fn counts(&self, id: JobId) -> bool {
         self.entries.get(&id).is_some_and(|e| e.marks.counted)
