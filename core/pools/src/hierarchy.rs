@@ -1,8 +1,8 @@
 //! A pool tree in the order in which entitlement walks it: every pool after its parent, the children of one side by side in order
 //! of id. Made once for each version of the tree, so that a cycle looks up no paths.
 
-use echelon_core_model::PoolId;
 use echelon_core_model::pool::{Pool, PoolTree, PreemptWithin};
+use echelon_core_model::{PoolId, Resources};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,8 +31,44 @@ struct PoolPlaces {
 struct Node {
     /// `None` for the root, which has no limit and reserves nothing.
     pool: Option<Arc<Pool>>,
+    /// Those of the pool. A cycle reads them of every pool, side by side.
+    bounds: PoolBounds,
     parent: PoolIdx,
     children: Range<PoolIdx>,
+}
+
+/// What bounds the work of a pool, whatever it is entitled to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolBounds {
+    pub(crate) limit: Resources,
+    pub(crate) reservation: Resources,
+    pub(crate) controller_limit: Resources,
+    pub(crate) revocable_limit: Resources,
+    pub(crate) max_instances: u64,
+    pub(crate) max_jobs: u64,
+}
+
+impl PoolBounds {
+    /// Those of the root.
+    const NONE: Self = Self {
+        limit: Resources::MAX,
+        reservation: Resources::MAX,
+        controller_limit: Resources::MAX,
+        revocable_limit: Resources::MAX,
+        max_instances: u64::MAX,
+        max_jobs: u64::MAX,
+    };
+
+    const fn of(pool: &Pool) -> Self {
+        Self {
+            limit: pool.limit,
+            reservation: pool.reservation,
+            controller_limit: pool.controller_limit,
+            revocable_limit: pool.revocable_limit,
+            max_instances: pool.max_instances,
+            max_jobs: pool.max_jobs,
+        }
+    }
 }
 
 /// The root alone.
@@ -53,6 +89,7 @@ impl Hierarchy {
         let mut index = PoolPlaces::default();
         let mut nodes = vec![Node {
             pool: None,
+            bounds: PoolBounds::NONE,
             parent: ROOT,
             children: 0..0,
         }];
@@ -67,6 +104,7 @@ impl Hierarchy {
                 index.by_id.insert(pool.id.clone(), nodes.len());
                 nodes.push(Node {
                     pool: Some(Arc::new(pool.clone())),
+                    bounds: PoolBounds::of(pool),
                     parent: at,
                     children: 0..0,
                 });
@@ -90,9 +128,10 @@ impl Hierarchy {
         let mut out = self.clone();
         for pool in pools {
             let node = self.find(&pool.path).and_then(|i| out.nodes.get_mut(i));
-            let known = node.and_then(|node| node.pool.as_mut());
-            if let Some(known) = known.filter(|known| known.id == pool.id) {
-                *known = Arc::new(pool.clone());
+            let is_known = |node: &&mut Node| node.pool.as_ref().is_some_and(|known| known.id == pool.id);
+            if let Some(node) = node.filter(is_known) {
+                node.pool = Some(Arc::new(pool.clone()));
+                node.bounds = PoolBounds::of(pool);
             }
         }
         out
@@ -140,6 +179,11 @@ impl Hierarchy {
     #[must_use]
     pub fn pool(&self, at: PoolIdx) -> Option<&Pool> {
         self.nodes.get(at)?.pool.as_deref()
+    }
+
+    /// The bounds of a pool.
+    pub(crate) fn bounds(&self, at: PoolIdx) -> &PoolBounds {
+        self.nodes.get(at).map_or(&PoolBounds::NONE, |node| &node.bounds)
     }
 
     /// Whether a pool, or one above it, bounds the number of its jobs.

@@ -18,6 +18,7 @@ pub mod grant;
 pub mod hierarchy;
 pub mod hold;
 pub mod moves;
+mod pages;
 pub mod queue;
 pub mod rooms;
 pub mod terms;

@@ -8,8 +8,9 @@ mod why;
 pub use left::Left;
 
 use crate::entitle::Entitlements;
-use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
+use crate::hierarchy::{Hierarchy, PoolBounds, PoolIdx, ROOT};
 use crate::hold::Hold;
+use crate::pages::Pages;
 use crate::terms::{Held, HostPoolIdx, Terms, Unit};
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::resources::Resources;
@@ -30,19 +31,25 @@ pub enum Side {
 pub type ClusterIdx = usize;
 
 /// What one pool may have and has, with the pools below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PoolRoom {
-    limit: Resources,
-    reservation: Resources,
-    controller_limit: Resources,
-    revocable_limit: Resources,
-    max_instances: u64,
-    max_jobs: u64,
+#[derive(Debug, Clone, Copy)]
+struct PoolRoom<'a> {
+    bounds: &'a PoolBounds,
     entitled: Resources,
     entitled_lent: Resources,
-    taken: Held,
-    /// What users' parts are measured by: what it was entitled to before it was opened, or has.
-    worth: Resources,
+    taken: &'a Held,
+}
+
+/// What pools are entitled to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct RoomEntitlements {
+    ordinary: Arc<Entitlements>,
+    lent: Arc<Entitlements>,
+    /// Pools that may use at least so much of ordinary capacity.
+    raised: BTreeMap<PoolIdx, Resources>,
+    /// Every pool below the root may use all that there is.
+    is_open: bool,
+    /// What was taken when these were set.
+    taken: Pages<Held>,
 }
 
 /// Room that was kept for a gang, to be given back as it was taken.
@@ -114,7 +121,9 @@ pub struct Rooms {
     hierarchy: Arc<Hierarchy>,
     /// 1 of each kind that clusters lend.
     lends: Resources,
-    pools: Vec<PoolRoom>,
+    /// What is taken in each pool.
+    taken: Pages<Held>,
+    entitled: RoomEntitlements,
     /// In order of id; `None` where nothing more may begin.
     clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     /// Clusters of which no host can ever take a class, by class.
@@ -134,23 +143,9 @@ impl Rooms {
         lends: Resources,
         clusters: Vec<(ClusterId, Option<ClusterRoom>)>,
     ) -> Self {
-        let room = |i: PoolIdx| {
-            let pool = hierarchy.pool(i);
-            PoolRoom {
-                max_instances: pool.map_or(u64::MAX, |p| p.max_instances),
-                max_jobs: pool.map_or(u64::MAX, |p| p.max_jobs),
-                limit: pool.map_or(Resources::MAX, |p| p.limit),
-                reservation: pool.map_or(Resources::MAX, |p| p.reservation),
-                controller_limit: pool.map_or(Resources::MAX, |p| p.controller_limit),
-                revocable_limit: pool.map_or(Resources::MAX, |p| p.revocable_limit),
-                entitled: Resources::ZERO,
-                entitled_lent: Resources::ZERO,
-                taken: Held::default(),
-                worth: Resources::ZERO,
-            }
-        };
         Self {
-            pools: hierarchy.indexes().map(room).collect(),
+            taken: Pages::new(hierarchy.len()),
+            entitled: RoomEntitlements::default(),
             hierarchy,
             lends,
             clusters,
@@ -166,20 +161,20 @@ impl Rooms {
     }
 
     /// What each pool may use from now on, of ordinary room and of what is lent; what is taken stays taken.
-    pub fn entitle(&mut self, ordinary: &Entitlements, lent: &Entitlements) {
-        for (i, room) in self.pools.iter_mut().enumerate() {
-            room.entitled = ordinary.amount(i);
-            room.entitled_lent = lent.amount(i);
-            let all = room.entitled.plus(room.entitled_lent);
-            room.worth = all.max_each(room.taken.ordinary.plus(room.taken.lent));
-        }
+    pub fn entitle(&mut self, ordinary: &Arc<Entitlements>, lent: &Arc<Entitlements>) {
+        self.entitled = RoomEntitlements {
+            ordinary: Arc::clone(ordinary),
+            lent: Arc::clone(lent),
+            raised: BTreeMap::new(),
+            is_open: false,
+            taken: self.taken.clone(),
+        };
     }
 
     /// A pool may use at least so much from now on, of ordinary capacity.
     pub fn entitle_at_least(&mut self, pool: PoolIdx, amount: Resources) {
-        if let Some(room) = self.pools.get_mut(pool) {
-            room.entitled = room.entitled.max_each(amount);
-        }
+        let raised = self.entitled.raised.entry(pool).or_default();
+        *raised = raised.max_each(amount);
     }
 
     /// The same rooms, open to everybody within limits but for what somebody is about to use: of each pool so much ordinary room,
@@ -187,21 +182,22 @@ impl Rooms {
     #[must_use]
     pub fn opened(&self, aside: impl Iterator<Item = (PoolIdx, Resources, Resources)>) -> Self {
         let mut out = self.clone();
-        for (pool, ordinary, lent) in aside {
+        for (pool, ordinary, lent) in aside.filter(|(_, a, b)| !a.is_zero() || !b.is_zero()) {
             out.take_pool(pool, Held::plain(ordinary, lent));
         }
-        for room in out.pools.iter_mut().skip(ROOT + 1) {
-            room.entitled = Resources::MAX;
-            room.entitled_lent = Resources::MAX;
-        }
+        out.entitled.is_open = true;
         out
     }
 
     /// What was taken between two states of other rooms is taken here, too.
     pub fn take_between(&mut self, before: &Self, after: Self) {
-        let pairs = before.pools.iter().zip(&after.pools);
-        for (room, (before, after)) in self.pools.iter_mut().zip(pairs) {
-            room.taken = room.taken.plus(after.taken.minus(before.taken));
+        for (pool, before, after) in before.taken.differences(&after.taken) {
+            let more = after.minus(*before);
+            if more != Held::default()
+                && let Some(taken) = self.taken.get_mut(pool)
+            {
+                *taken = taken.plus(more);
+            }
         }
         self.clusters = after.clusters;
         self.begun = after.begun;
@@ -212,8 +208,8 @@ impl Rooms {
     /// before.
     pub fn take_all(&mut self, own: impl Iterator<Item = (PoolIdx, Held)>) {
         for (pool, held) in own {
-            if let Some(room) = self.pools.get_mut(pool) {
-                room.taken = room.taken.plus(held);
+            if let Some(taken) = self.taken.get_mut(pool) {
+                *taken = taken.plus(held);
             }
         }
         // Each pool comes after its parent.
@@ -221,12 +217,12 @@ impl Rooms {
             let Some(parent) = self.hierarchy.above(i).next() else {
                 continue;
             };
-            let below = self.pools.get(i).map(|room| room.taken);
+            let below = self.taken.get(i).copied();
             let Some(below) = below.filter(|below| *below != Held::default()) else {
                 continue;
             };
-            if let Some(room) = self.pools.get_mut(parent) {
-                room.taken = room.taken.plus(below);
+            if let Some(taken) = self.taken.get_mut(parent) {
+                *taken = taken.plus(below);
             }
         }
     }
@@ -235,8 +231,8 @@ impl Rooms {
     pub fn take_pool(&mut self, pool: PoolIdx, held: Held) {
         let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
         for i in chain {
-            if let Some(room) = self.pools.get_mut(i) {
-                room.taken = room.taken.plus(held);
+            if let Some(taken) = self.taken.get_mut(i) {
+                *taken = taken.plus(held);
             }
         }
     }
@@ -244,7 +240,7 @@ impl Rooms {
     /// Instances of all pools, granted or active.
     #[must_use]
     pub fn instances(&self) -> u64 {
-        self.pools.get(ROOT).map_or(0, |root| root.taken.instances)
+        self.taken.get(ROOT).map_or(0, |root| root.instances)
     }
 
     /// Takes room of so many units in a pool and those above it.
@@ -271,9 +267,17 @@ impl Rooms {
         }
     }
 
-    /// What users' parts of a pool are measured by.
+    /// What users' parts of a pool are measured by: what it was entitled to before it was opened, or had then.
     pub(crate) fn worth(&self, pool: PoolIdx) -> Resources {
-        self.pools.get(pool).map(|r| r.worth).unwrap_or_default()
+        let RoomEntitlements {
+            ordinary,
+            lent,
+            taken,
+            ..
+        } = &self.entitled;
+        let had = taken.get(pool).map(|had| had.ordinary.plus(had.lent));
+        let all = ordinary.amount(pool).plus(lent.amount(pool));
+        had.map_or(Resources::ZERO, |had| all.max_each(had))
     }
 
     /// What a user has of a pool that is fair to its users.
@@ -304,8 +308,8 @@ impl Rooms {
             ..Kept::default()
         };
         for (pool, amount) in &hold.in_pools {
-            if let Some(room) = self.pools.get_mut(*pool) {
-                room.taken = room.taken.plus(Held::plain(*amount, Resources::ZERO));
+            if let Some(taken) = self.taken.get_mut(*pool) {
+                *taken = taken.plus(Held::plain(*amount, Resources::ZERO));
                 kept.pools.push((*pool, *amount));
             }
         }
@@ -331,8 +335,8 @@ impl Rooms {
     /// Kept room is for everybody again.
     pub fn give_back(&mut self, kept: Kept) {
         for (pool, amount) in kept.pools {
-            if let Some(room) = self.pools.get_mut(pool) {
-                room.taken = room.taken.minus(Held::plain(amount, Resources::ZERO));
+            if let Some(taken) = self.taken.get_mut(pool) {
+                *taken = taken.minus(Held::plain(amount, Resources::ZERO));
             }
         }
         let room = self
@@ -352,15 +356,15 @@ impl Rooms {
     /// What is taken in a pool, with those below it: of ordinary room, and of what is lent.
     #[must_use]
     pub fn taken(&self, pool: PoolIdx) -> (Resources, Resources) {
-        let room = self.pools.get(pool);
-        room.map_or_else(Default::default, |r| (r.taken.ordinary, r.taken.lent))
+        let taken = self.taken.get(pool);
+        taken.map_or_else(Default::default, |t| (t.ordinary, t.lent))
     }
 
     /// What a pool may have of ordinary room by its limit, and what it is entitled to.
     #[must_use]
     pub fn bounds(&self, pool: PoolIdx) -> (Resources, Resources) {
-        let room = self.pools.get(pool);
-        room.map_or_else(Default::default, |r| (r.limit, r.entitled))
+        let room = self.room(pool);
+        room.map_or_else(Default::default, |r| (r.bounds.limit, r.entitled))
     }
 
     /// How many units the bounds of a pool, and of those above it, leave beside limits and entitlements, which others may have used up.
@@ -409,15 +413,39 @@ impl Rooms {
         room.map_or(Resources::ZERO, |room| room.of(side, unit))
     }
 
+    fn room(&self, pool: PoolIdx) -> Option<PoolRoom<'_>> {
+        let taken = self.taken.get(pool)?;
+        let RoomEntitlements {
+            ordinary,
+            lent,
+            raised,
+            is_open,
+            ..
+        } = &self.entitled;
+        let (entitled, entitled_lent) = if *is_open && pool != ROOT {
+            (Resources::MAX, Resources::MAX)
+        } else {
+            let least = raised.get(&pool).copied().unwrap_or_default();
+            (ordinary.amount(pool).max_each(least), lent.amount(pool))
+        };
+        Some(PoolRoom {
+            bounds: self.hierarchy.bounds(pool),
+            entitled,
+            entitled_lent,
+            taken,
+        })
+    }
+
     /// A pool and those above it, innermost first. The root has no limit and is entitled to all that there is.
-    fn chain(&self, pool: PoolIdx) -> impl Iterator<Item = (PoolIdx, &PoolRoom)> {
+    fn chain(&self, pool: PoolIdx) -> impl Iterator<Item = (PoolIdx, PoolRoom<'_>)> {
         let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
-        chain.filter_map(|i| Some((i, self.pools.get(i)?)))
+        chain.filter_map(|i| Some((i, self.room(i)?)))
     }
 
     /// What one pool leaves to a side by itself.
-    fn left_by(&self, room: &PoolRoom, side: Side) -> Left {
-        let limit = room.limit.minus(room.taken.ordinary);
+    fn left_by(&self, room: PoolRoom<'_>, side: Side) -> Left {
+        let PoolRoom { bounds, .. } = room;
+        let limit = bounds.limit.minus(room.taken.ordinary);
         let entitled = room.entitled.minus(room.taken.ordinary);
         let lent = room.entitled_lent.minus(room.taken.lent);
         let of_side = |lent: Resources, ordinary: Resources| match side {
@@ -427,14 +455,14 @@ impl Rooms {
         // The limit is about ordinary room.
         Left {
             by_limit: of_side(Resources::MAX, limit),
-            by_reservation: room.reservation.minus(room.taken.firm),
+            by_reservation: bounds.reservation.minus(room.taken.firm),
             by_controllers: of_side(
                 Resources::MAX,
-                room.controller_limit.minus(room.taken.controllers),
+                bounds.controller_limit.minus(room.taken.controllers),
             ),
-            by_revocable_limit: of_side(room.revocable_limit.minus(room.taken.lent), Resources::MAX),
-            instances: room.max_instances.saturating_sub(room.taken.instances),
-            jobs: room.max_jobs.saturating_sub(room.taken.jobs),
+            by_revocable_limit: of_side(bounds.revocable_limit.minus(room.taken.lent), Resources::MAX),
+            instances: bounds.max_instances.saturating_sub(room.taken.instances),
+            jobs: bounds.max_jobs.saturating_sub(room.taken.jobs),
             by_entitlement: of_side(lent, entitled),
         }
     }
@@ -460,15 +488,15 @@ impl Rooms {
     /// What one pool leaves to a side by itself, without the pools above it. `None`: there is no such pool.
     #[must_use]
     pub fn left_at(&self, pool: PoolIdx, side: Side) -> Option<Left> {
-        self.pools.get(pool).map(|room| self.left_by(room, side))
+        self.room(pool).map(|room| self.left_by(room, side))
     }
 
     /// Gives back what a pool has taken. The pools above it have that much less, too.
     pub fn release_pool(&mut self, pool: PoolIdx, held: Held) {
         let chain = std::iter::once(pool).chain(self.hierarchy.above(pool));
         for i in chain {
-            if let Some(room) = self.pools.get_mut(i) {
-                room.taken = room.taken.minus(held);
+            if let Some(taken) = self.taken.get_mut(i) {
+                *taken = taken.minus(held);
             }
         }
     }

@@ -38,7 +38,7 @@ pub struct Entitled {
     /// Of ordinary capacity.
     pub ordinary: Arc<Entitlements>,
     /// Of revocable capacity: the same division by shares alone. No pool has a reservation of it.
-    pub lent: Entitlements,
+    pub lent: Arc<Entitlements>,
 }
 
 impl Entitled {
@@ -56,7 +56,7 @@ pub fn entitled(facts: &FederationFacts, ledger: &Ledger) -> Entitled {
     let ordinary = by_index(facts, &wanted, |w| w.ordinary);
     Entitled {
         ordinary: Arc::new(entitle(&facts.hierarchy, &ordinary, there)),
-        lent: lent_entitled(facts, ledger, &wanted),
+        lent: Arc::new(lent_entitled(facts, ledger, &wanted)),
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn divide(
         lent,
         entitled: Entitled {
             ordinary,
-            lent: of_lent,
+            lent: Arc::new(of_lent),
         },
     }
 }

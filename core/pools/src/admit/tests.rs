@@ -120,7 +120,8 @@ pub(crate) fn lending(pools: impl IntoIterator<Item = Pool>, clusters: &[(&str, 
         let limit = Resources::MAX;
         Some(Pool { limit, ..pool })
     })));
-    rooms.entitle(&entitled, &entitle(&of_lent, &demand, cpus(1_000_000)));
+    let of_lent = entitle(&of_lent, &demand, cpus(1_000_000));
+    rooms.entitle(&Arc::new(entitled), &Arc::new(of_lent));
     There {
         rooms,
         holds: Holds::default(),

@@ -53,8 +53,8 @@ impl Rooms {
                 let code = self.left_by(room, terms.side).reached(terms, unit)?;
                 let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
                 let (have, most, of) = match code {
-                    ReasonCode::PoolJobs => (room.taken.jobs, room.max_jobs, "jobs"),
-                    _ => (room.taken.instances, room.max_instances, "instances"),
+                    ReasonCode::PoolJobs => (room.taken.jobs, room.bounds.max_jobs, "jobs"),
+                    _ => (room.taken.instances, room.bounds.max_instances, "instances"),
                 };
                 Some(Reason::new(code).at(format!("{path}: {have} of at most {most} {of}")))
             })

@@ -7,8 +7,8 @@ use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{GroupName, JobId, ReasonCode};
 use echelon_core_pools::{
-    Admission, Entitlements, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route,
-    ScopedHolds, Side, Turn, Usable, admit, admit_held, give_out_again,
+    Admission, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route, ScopedHolds, Side,
+    Turn, Usable, admit, admit_held, give_out_again,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,9 +85,9 @@ pub(crate) fn admissions(
         let second = Entitled {
             ordinary: Arc::new(again(&facts.hierarchy, &first.ordinary, &usable.ordinary)),
             lent: if first.lends_nothing() {
-                Entitlements::default()
+                Arc::default()
             } else {
-                again(&facts.by_shares, &first.lent, &usable.lent)
+                Arc::new(again(&facts.by_shares, &first.lent, &usable.lent))
             },
         };
         rooms.entitle(&second.ordinary, &second.lent);
