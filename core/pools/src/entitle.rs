@@ -10,6 +10,7 @@ use crate::fill::{Level, Taker, level};
 use crate::hierarchy::{Hierarchy, PoolIdx, ROOT};
 use echelon_core_model::pool::Pool;
 use echelon_core_model::resources::{Kind, Resources};
+use std::collections::BTreeMap;
 
 /// The three phases in which a node gives out units of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +39,8 @@ pub(crate) const FULL: Levels = [Level::Full; 3];
 pub struct Entitlements {
     caps: Vec<Resources>,
     amounts: Vec<Resources>,
-    /// Of inner nodes, by kind.
-    levels: Vec<[Levels; 4]>,
+    /// Of inner nodes, by kind. There are few of these, and a node's levels take half a kilobyte.
+    levels: BTreeMap<PoolIdx, [Levels; 4]>,
 }
 
 impl Entitlements {
@@ -68,7 +69,7 @@ impl Entitlements {
     /// How far a node's units of a kind went among its children.
     #[must_use]
     pub fn levels(&self, node: PoolIdx, kind: Kind) -> Levels {
-        let of_node = self.levels.get(node);
+        let of_node = self.levels.get(&node);
         of_node
             .and_then(|l| l.get(kind as usize))
             .copied()
@@ -118,12 +119,13 @@ pub(crate) fn divide(
 ) -> Entitlements {
     let mut out = Entitlements {
         amounts: vec![Resources::ZERO; hierarchy.len()],
-        levels: vec![[FULL; 4]; hierarchy.len()],
+        levels: BTreeMap::new(),
         caps,
     };
     set(&mut out.amounts, ROOT, |_| capacity);
     let mut parts = Vec::new();
-    for node in hierarchy.indexes() {
+    let is_inner = |i: &PoolIdx| *i == ROOT || !hierarchy.is_leaf(*i);
+    for node in hierarchy.indexes().filter(is_inner) {
         for kind in Kind::ALL {
             divide_node(hierarchy, &mut out, kept, (node, kind), &mut parts, |_| ());
         }
@@ -157,7 +159,8 @@ pub(crate) fn divide_node(
             r.with(kind, units)
         });
     }
-    if let Some(slot) = out.levels.get_mut(node).and_then(|l| l.get_mut(kind as usize)) {
+    let of_node = out.levels.entry(node).or_insert([FULL; 4]);
+    if let Some(slot) = of_node.get_mut(kind as usize) {
         *slot = levels;
     }
 }
