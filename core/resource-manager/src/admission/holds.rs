@@ -16,10 +16,9 @@ use crate::admission::second_round::EnforcedAmounts;
 use crate::demand::ask::ask;
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
-use crate::demand::slices::{Line as SliceLine, lines};
+use crate::demand::slices::{is_replaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{ClusterIdx, Hold, Request, Rooms, Side, Turn};
@@ -81,8 +80,13 @@ impl UndatedHolds {
 /// The capacity holds of the units that wait now.
 pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> FoundHolds {
     let (facts, ledger) = (inputs.router.facts(), inputs.router.ledger());
-    let waiting = waiting(ledger, inputs.starved);
-    undated.0.retain(|turn, _| waiting.contains_key(turn));
+    let mut known = BTreeSet::new();
+    let waiting = waiting(ledger, inputs.starved, |turn| {
+        if undated.0.contains_key(turn) {
+            known.insert(turn);
+        }
+    });
+    undated.0.retain(|turn, _| known.contains(turn));
     let surplus = surplus(facts, inputs.enforced, inputs.rooms);
     let mut search = HoldSearch {
         inputs,
@@ -100,7 +104,7 @@ pub(crate) fn holds(inputs: HoldInputs<'_>, undated: &mut UndatedHolds) -> Found
         running_down: RunningDown::default(),
         found: FoundHolds::default(),
     };
-    for (turn, is_starved) in waiting.into_iter().take(LOOKS) {
+    for (turn, is_starved) in waiting {
         let request = ask(facts, inputs.router.candidates().limits(), turn);
         let Some(request) = request.filter(|r| is_starved || !r.gang.is_empty()) else {
             continue;
@@ -129,9 +133,13 @@ fn surplus_at(inputs: HoldInputs<'_>) -> BTreeSet<ClusterIdx> {
     with_more.map(|(i, _)| i).collect()
 }
 
-/// The units that may get a hold, in order of admission, with whether each is starved: gangs, and the first of
-/// each equivalence class that is starved.
-fn waiting<'a>(ledger: &'a Ledger, starved: &BTreeSet<PoolIdx>) -> BTreeMap<&'a Turn, bool> {
+/// The first units that may get a hold, in order of admission, with whether each is starved: gangs, and the
+/// first of each equivalence class that is starved. Of all that may get one calls `each`.
+fn waiting<'a>(
+    ledger: &'a Ledger,
+    starved: &BTreeSet<PoolIdx>,
+    mut each: impl FnMut(&'a Turn),
+) -> BTreeMap<&'a Turn, bool> {
     let queue = ledger.queue();
     let gangs = queue.gangs();
     let gangs = gangs.filter(|(like, _)| like.terms.side == Side::Ordinary);
@@ -139,7 +147,15 @@ fn waiting<'a>(ledger: &'a Ledger, starved: &BTreeSet<PoolIdx>) -> BTreeMap<&'a 
     let pools = starved.iter().filter_map(|pool| queue.lines_of(*pool));
     let classes = pools.flat_map(|lines| lines.iter().filter(|(_, line)| line.starved.is_some()));
     let heads = classes.filter_map(|(_, line)| Some((line.turns().next()?, true)));
-    gangs.chain(heads).collect()
+    let mut first = BTreeMap::new();
+    for (turn, is_starved) in gangs.chain(heads) {
+        each(turn);
+        first.insert(turn, is_starved);
+        if first.len() > LOOKS {
+            first.pop_last();
+        }
+    }
+    first
 }
 
 /// What each pool has beyond what it may use, after both rounds.
@@ -205,12 +221,6 @@ fn endings(facts: &FederationFacts, ledger: &Ledger) -> Vec<Ending> {
     }
     out.sort_by_key(|e| e.at);
     out
-}
-
-/// Whether an instance of a slice that ends is followed by another one under the same grant.
-fn is_replaced(spec: &JobSpec, line: &SliceLine) -> bool {
-    let is_batch = spec.kind == JobKind::Batch && spec.gang.is_none();
-    is_batch && line.count.active > 0 && line.count.startable() > line.count.active
 }
 
 /// What a unit still lacks in a cluster or a pool, and what its hold takes of it.
@@ -470,7 +480,7 @@ fn run_down(
     let own = ledger.holders_after(pool, place.turn);
     for id in own.take(RUN_DOWN) {
         let anywhere = |key: &&SliceKey| pool_lacks || key.cluster == *place.cluster;
-        let slices = known.replaced(facts, id).iter().filter(anywhere);
+        let slices = known.replaced(inputs, id).iter().filter(anywhere);
         out.extend(slices.map(|key| (id, key.clone())));
     }
     let lacks = shortage
@@ -505,7 +515,7 @@ fn run_down(
         });
         let others = ledger.losers(cluster, |of| helping.get(of) == Some(&true));
         for (_, _, id) in others.take(RUN_DOWN) {
-            let slices = known.replaced(facts, id).iter();
+            let slices = known.replaced(inputs, id).iter();
             let there = slices.filter(|key| key.cluster == *cluster);
             out.extend(there.map(|key| (id, key.clone())));
         }
@@ -515,7 +525,11 @@ fn run_down(
 
 impl RunningDown {
     /// The slices of a job of which what ends is replaced.
-    fn replaced(&mut self, facts: &FederationFacts, id: JobId) -> &[SliceKey] {
+    fn replaced(&mut self, inputs: HoldInputs<'_>, id: JobId) -> &[SliceKey] {
+        if !inputs.router.ledger().is_replaced(id) {
+            return &[];
+        }
+        let facts = inputs.router.facts();
         self.replaced.entry(id).or_insert_with(|| replaced(facts, id))
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod sums;
 use crate::demand::basis::Basis;
 use crate::demand::gangs;
 use crate::demand::request::{PoolRef, pool_of, request};
-use crate::demand::slices::{Line, has_begun, is_restless, is_somewhere_unplaced, lines};
+use crate::demand::slices::{Line, has_begun, is_replaced, is_restless, is_somewhere_unplaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
@@ -53,6 +53,8 @@ pub(crate) struct Marks {
     pub(crate) restless: bool,
     /// Something of it is granted that is certain to end by a time.
     pub(crate) dated: bool,
+    /// What ends of it is followed by another instance under the same grant.
+    pub(crate) replaced: bool,
 }
 
 /// What one job adds, in instances. There are very many entries, so they have only counts. The amounts follow
@@ -101,6 +103,7 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     add_places(&mut out, spec, &lines);
     let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.marks.dated = dated && out.instances() > 0;
+    out.marks.replaced = lines.iter().any(|line| is_replaced(spec, line));
     if job.running_spec().is_some() {
         out.waits = waits((facts, basis), (id, job), &out, &lines);
     }

@@ -5,6 +5,7 @@ use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::reason::Layer;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{JobId, ReasonCode};
 
 /// A slice with its counts, as admission needs it.
@@ -41,6 +42,12 @@ pub(crate) fn lines(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Li
 /// Whether something of a job has begun, or may.
 pub(crate) fn has_begun(lines: &[Line]) -> bool {
     lines.iter().any(|l| l.allocated > 0 || l.count.begun)
+}
+
+/// Whether an instance of a slice that ends is followed by another one under the same grant.
+pub(crate) fn is_replaced(spec: &JobSpec, line: &Line) -> bool {
+    let is_batch = spec.kind == JobKind::Batch && spec.gang.is_none();
+    is_batch && line.count.active > 0 && line.count.startable() > line.count.active
 }
 
 /// Whether something of a job was found unable to run where it is, or is to leave.

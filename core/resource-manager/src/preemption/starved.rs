@@ -98,13 +98,14 @@ fn first<'a>(known: PreemptionInputs<'a>, most: usize, is: impl Fn(&Line, &Turn)
     let pools = known.admission.starved_pools.iter();
     let lines = pools.filter_map(|pool| known.ledger.queue().lines_of(*pool));
     let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));
-    let starved = lines.filter(|line| line.starved.is_some());
-    let turns = starved.flat_map(|line| line.turns().filter(|turn| is(line, turn)).take(LOOKS));
     let mut first: BTreeSet<&Turn> = BTreeSet::new();
-    for turn in turns {
-        first.insert(turn);
-        if first.len() > most {
-            first.pop_last();
+    for line in lines.filter(|line| line.starved.is_some()) {
+        for turn in line.turns().filter(|turn| is(line, turn)).take(LOOKS) {
+            first.insert(turn);
+            // All behind it in its queue come after it.
+            if first.len() > most && first.pop_last() == Some(turn) {
+                break;
+            }
         }
     }
     first.into_iter().collect()

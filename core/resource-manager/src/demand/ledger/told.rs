@@ -10,7 +10,8 @@ use crate::facts::capacity::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Held, HostPoolIdx, Queue, Turn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -47,14 +48,13 @@ impl Ledger {
             .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
         let pools = there.filter(|((_, pool), _)| of(*pool));
         let mut rest: Vec<_> = pools.map(|((_, pool), jobs)| (*pool, jobs.iter())).collect();
-        let mut next: BTreeSet<(&Worth, usize)> = BTreeSet::new();
-        for (i, (_, jobs)) in rest.iter_mut().enumerate() {
-            next.extend(jobs.next().map(|worth| (worth, i)));
-        }
+        let first = rest.iter_mut().enumerate();
+        let first = first.filter_map(|(i, (_, jobs))| Some(Reverse((*jobs.next()?, i))));
+        let mut next: BinaryHeap<Reverse<(Worth, usize)>> = first.collect();
         std::iter::from_fn(move || {
-            let (worth, i) = next.pop_first()?;
+            let Reverse((worth, i)) = next.pop()?;
             let (pool, jobs) = rest.get_mut(i)?;
-            next.extend(jobs.next().map(|worth| (worth, i)));
+            next.extend(jobs.next().map(|worth| Reverse((*worth, i))));
             Some((*pool, worth.0, worth.1.0))
         })
     }
@@ -175,6 +175,11 @@ impl Ledger {
     /// The pool of a job, if it is in the tree.
     pub(crate) fn pool_of(&self, id: JobId) -> Option<PoolIdx> {
         self.entries.get(&id).and_then(|entry| entry.pool)
+    }
+
+    /// Whether what ends of a job is followed by another instance under the same grant.
+    pub(crate) fn is_replaced(&self, id: JobId) -> bool {
+        self.entries.get(&id).is_some_and(|e| e.marks.replaced)
     }
 
     /// Whether a job counts among those of its pool.
