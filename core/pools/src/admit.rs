@@ -11,7 +11,6 @@ use crate::hold::{HoldScope, Holds, InForce};
 use crate::queue::{Likeness, Line, Queue, Turn};
 use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
-use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -219,67 +218,70 @@ pub fn admit(
     ask: impl Fn(&Turn) -> Option<Request>,
     route: &impl Route,
 ) -> Vec<Admission> {
-    if !queue.has(side) {
+    let ScopedHolds { holds, scope, begun } = holds;
+    if !queue.has(side) || !queue.any_fits(rooms.most_left(side)) {
         return Vec::new();
     }
-    let (mut lines, mut fair) = (Vec::new(), Vec::new());
-    let most = rooms.most_left(side);
-    // The least of each kind that any of them asks for at once.
-    let mut least = Resources::MAX;
-    for (pool, of_pool) in queue.pools() {
-        if !of_pool.least().fits(most) {
-            continue;
-        }
-        let left = rooms.left(pool, side);
-        if !of_pool.least().fits(left.most()) {
-            continue;
-        }
-        least = least.min_each(of_pool.least());
-        let of_side = of_pool.iter().filter(|(like, _)| like.terms.side == side);
-        let open = of_side.filter(|(like, _)| rooms.lacking(&left, like).is_none());
-        let mut of_users = Vec::new();
-        for (like, line) in open {
-            if like.user.is_some() {
-                of_users.push((like, line.turns()));
-            } else {
-                lines.push((pool, like, line.turns()));
-            }
-        }
-        if !of_users.is_empty() {
-            fair.push(Users::new(pool, of_users.into_iter(), rooms));
+    // Only queues count of which the first would fit before anything is admitted.
+    let before = rooms.clone();
+    let is_open = |pool: PoolIdx, like: &Likeness| {
+        let is_full = || side == Side::Ordinary && before.is_full(pool, like.unit.shape);
+        like.terms.side == side
+            && !is_full()
+            && before.lacking(&before.left(pool, side), like).is_none()
+    };
+    let mut fair = Vec::new();
+    for (pool, of_pool) in queue.of_users() {
+        let of_users = of_pool.iter().filter(|(like, _)| like.user.is_some());
+        let open = of_users.filter(|(like, _)| is_open(pool, like));
+        let open: Vec<_> = open.map(|(like, line)| (like, line.turns())).collect();
+        if !open.is_empty() {
+            fair.push(Users::new(pool, open.into_iter(), rooms));
         }
     }
-    let n_lines = lines.len();
-    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = BinaryHeap::with_capacity(n_lines + fair.len());
-    let first = lines.iter_mut().enumerate();
-    heads.extend(first.filter_map(|(i, (_, _, turns))| Some(Reverse((turns.next()?, i)))));
+    // All others are looked at one after another, until nothing is left that any of them could get.
+    let mut unseen = queue.heads().peekable();
+    let mut lines = Vec::new();
     let first = fair.iter().enumerate();
-    heads.extend(first.filter_map(|(i, users)| Some(Reverse((users.head()?, n_lines + i)))));
+    let heads = first.filter_map(|(i, users)| Some(Reverse((users.head()?, i))));
+    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = heads.collect();
     let mut out: Vec<Admission> = Vec::new();
-    let ScopedHolds { holds, scope, begun } = holds;
     let had_begun = |of: &Turn| begun.contains(&of.job);
-    // Without holds no capacity becomes free here. Once no cluster has what any of them asks for at least,
-    // nothing more can be admitted.
-    let is_used_up =
-        |rooms: &Rooms, took: bool| took && holds.all.is_empty() && !least.fits(rooms.most_left(side));
     let mut kept = InForce::new(holds, scope, rooms, had_begun);
-    while let Some(Reverse((turn, i))) = heads.pop() {
+    let mut is_over = false;
+    while !is_over {
+        let is_next = match (unseen.peek(), heads.peek()) {
+            (Some((turn, ..)), Some(Reverse((head, _)))) => turn < head,
+            (unseen, _) => unseen.is_some(),
+        };
+        if is_next {
+            if let Some((turn, pool, like)) = unseen.next()
+                && is_open(pool, like)
+                && let Some(line) = queue.line(pool, like)
+            {
+                let mut behind = line.turns();
+                behind.next();
+                heads.push(Reverse((turn, fair.len() + lines.len())));
+                lines.push((pool, like, behind));
+            }
+            continue;
+        }
+        let Some(Reverse((turn, i))) = heads.pop() else {
+            break;
+        };
         kept.reach(turn, rooms, |of| {
             had_begun(of) || out.iter().any(|a| a.job == of.job)
         });
-        if let Some(users) = i.checked_sub(n_lines).and_then(|i| fair.get_mut(i)) {
+        if let Some(users) = fair.get_mut(i) {
             kept.face(users.pool(), rooms);
             let got = users.step(rooms, &ask, route).unwrap_or_default();
             kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());
-            let is_over = is_used_up(rooms, !got.is_empty());
+            is_over = !got.is_empty() && !queue.any_fits(kept.most_left(rooms, side));
             out.extend(got);
-            if is_over {
-                break;
-            }
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
-        let Some((pool, like, turns)) = lines.get_mut(i) else {
+        let Some((pool, like, behind)) = i.checked_sub(fair.len()).and_then(|i| lines.get_mut(i)) else {
             continue;
         };
         kept.face(*pool, rooms);
@@ -298,13 +300,11 @@ pub fn admit(
                 continue;
             }
             out.extend(request.groups_of(admission));
-            if is_used_up(rooms, total > 0) {
-                break;
-            }
+            is_over = total > 0 && !queue.any_fits(kept.most_left(rooms, side));
         }
-        heads.extend(turns.next().map(|next| Reverse((next, i))));
+        heads.extend(behind.next().map(|next| Reverse((next, i))));
     }
-    if !kept.is_empty() {
+    if !kept.is_empty() && !is_over {
         // Whom the round above has given something asks for the rest.
         let had: BTreeMap<(JobId, &GroupName), &Admission> =
             out.iter().map(|a| ((a.job, &a.group), a)).collect();

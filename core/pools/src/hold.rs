@@ -4,7 +4,7 @@
 
 use crate::hierarchy::PoolIdx;
 use crate::queue::{Likeness, Turn};
-use crate::rooms::{Kept, Rooms};
+use crate::rooms::{Kept, Rooms, Side};
 use crate::terms::HostPoolIdx;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::{ClusterId, Span, Timestamp};
@@ -163,6 +163,12 @@ impl<'a> InForce<'a> {
         for of in self.kept.iter_mut().filter(past) {
             of.kept = Some(rooms.keep(of.hold));
         }
+    }
+
+    /// No unit that takes more of a side fits into any cluster, even when nothing is kept any more.
+    pub(crate) fn most_left(&self, rooms: &Rooms, side: Side) -> Resources {
+        let kept = self.kept.iter().filter_map(|of| of.kept.as_ref());
+        rooms.most_left_with(side, kept)
     }
 
     /// Whether anything is kept.

@@ -8,7 +8,8 @@ use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{Few, GroupName, JobId, Resources, Span, Timestamp};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A waiting group's place: by priority, then age.
@@ -92,6 +93,10 @@ impl Turns {
         self.many.extend(std::iter::from_fn(|| self.few.pop_last()));
         self.few.clear();
         self.many.insert(turn, waiting)
+    }
+
+    fn first(&self) -> Option<&Turn> {
+        self.iter().next().map(|(turn, _)| turn)
     }
 
     fn has(&self, turn: &Turn) -> bool {
@@ -192,6 +197,12 @@ impl Lines {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
     pools: BTreeMap<PoolIdx, Lines>,
+    /// The first of each queue of which no user is told apart, in order of admission.
+    heads: BTreeSet<(Turn, PoolIdx, Arc<Likeness>)>,
+    /// Pools with queues of which users are told apart.
+    of_users: BTreeSet<PoolIdx>,
+    /// What the queues ask for at once, and how many ask for each.
+    shapes: BTreeMap<Resources, usize>,
     /// Lines of revocable work.
     revocable: usize,
     /// Lines of gangs.
@@ -216,6 +227,15 @@ impl Queue {
         if line.turns.is_empty() {
             self.revocable += usize::from(like.terms.side == Side::Revocable);
             self.gangs += usize::from(like.is_gang());
+            *self.shapes.entry(shape).or_default() += 1;
+        }
+        if like.user.is_some() {
+            self.of_users.insert(pool);
+        } else if line.turns.first().is_none_or(|first| turn < *first) {
+            if let Some(first) = line.turns.first() {
+                self.heads.remove(&(first.clone(), pool, Arc::clone(&like)));
+            }
+            self.heads.insert((turn.clone(), pool, Arc::clone(&like)));
         }
         let before = line.turns.insert(turn, waiting).unwrap_or_default();
         let matches = line.count(before, waiting);
@@ -234,22 +254,63 @@ impl Queue {
         let Some(lines) = self.pools.get_mut(&pool) else {
             return;
         };
-        let Some(line) = lines.all.get_mut(like) else {
+        let Some((like, _)) = lines.all.get_key_value(like) else {
             return;
         };
+        let like = Arc::clone(like);
+        let Some(line) = lines.all.get_mut(&like) else {
+            return;
+        };
+        let was_first = line.turns.first() == Some(turn);
         if let Some(before) = line.turns.remove(turn) {
             let matches = line.count(before, 0);
             self.errors = self.errors.saturating_add((!matches).into());
         }
+        if was_first && like.user.is_none() {
+            self.heads.remove(&(turn.clone(), pool, Arc::clone(&like)));
+            let next = line.turns.first().cloned();
+            self.heads
+                .extend(next.map(|next| (next, pool, Arc::clone(&like))));
+        }
         if line.turns.is_empty() {
-            lines.all.remove(like);
+            lines.all.remove(&like);
             lines.settle_least();
+            if lines.likenesses().all(|like| like.user.is_none()) {
+                self.of_users.remove(&pool);
+            }
+            if let Entry::Occupied(mut n) = self.shapes.entry(like.unit.shape) {
+                *n.get_mut() = n.get().saturating_sub(1);
+                if *n.get() == 0 {
+                    n.remove();
+                }
+            }
             self.revocable -= usize::from(like.terms.side == Side::Revocable);
             self.gangs -= usize::from(like.is_gang());
         }
         if lines.all.is_empty() {
             self.pools.remove(&pool);
         }
+    }
+
+    /// The first of each queue of which no user is told apart, in order of admission.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (&Turn, PoolIdx, &Likeness)> {
+        self.heads.iter().map(|(turn, pool, like)| (turn, *pool, &**like))
+    }
+
+    /// The lines of pools that are fair to their users.
+    pub(crate) fn of_users(&self) -> impl Iterator<Item = (PoolIdx, &Lines)> {
+        let pools = self.of_users.iter();
+        pools.filter_map(|pool| Some((*pool, self.pools.get(pool)?)))
+    }
+
+    pub(crate) fn line(&self, pool: PoolIdx, like: &Likeness) -> Option<&Line> {
+        self.pools.get(&pool)?.all.get(like)
+    }
+
+    /// Whether anything that is asked for at once would fit into so much.
+    #[must_use]
+    pub fn any_fits(&self, most: Resources) -> bool {
+        self.shapes.keys().any(|shape| shape.fits(most))
     }
 
     /// The lines of each pool in which somebody waits.
@@ -263,13 +324,16 @@ impl Queue {
         self.pools.get(&pool)
     }
 
-    /// The lines of each pool, to note something in them.
-    pub fn pools_mut(
-        &mut self,
-    ) -> impl Iterator<Item = (PoolIdx, impl Iterator<Item = (&Likeness, &mut Line)>)> {
-        self.pools
-            .iter_mut()
-            .map(|(pool, lines)| (*pool, lines.all.iter_mut().map(|(like, line)| (&**like, line))))
+    /// The last pool in which something waits.
+    #[must_use]
+    pub fn last_pool(&self) -> Option<PoolIdx> {
+        self.pools.last_key_value().map(|(pool, _)| *pool)
+    }
+
+    /// The lines of a pool, to note something in them.
+    pub fn lines_mut_of(&mut self, pool: PoolIdx) -> impl Iterator<Item = (&Likeness, &mut Line)> {
+        let lines = self.pools.get_mut(&pool).into_iter();
+        lines.flat_map(|lines| lines.all.iter_mut().map(|(like, line)| (&**like, line)))
     }
 
     /// The lines of gangs, in no order that means anything.
@@ -303,9 +367,7 @@ mod tests {
         let like = Arc::new(Likeness::new(Terms::of(Side::Ordinary), unit, [0].into_iter()));
         let mut queue = Queue::default();
         (0..3).for_each(|n| drop(queue.insert(7, &like, turn(n), 3)));
-        for (_, lines) in queue.pools_mut() {
-            lines.for_each(|(_, line)| line.waiting = 2);
-        }
+        queue.lines_mut_of(7).for_each(|(_, line)| line.waiting = 2);
         queue.remove(7, &like, &turn(0));
         let waiting = |queue: &Queue| {
             queue

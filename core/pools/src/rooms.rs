@@ -398,13 +398,25 @@ impl Rooms {
     /// No unit that takes more of a side fits into any cluster.
     #[must_use]
     pub fn most_left(&self, side: Side) -> Resources {
-        let rooms = self.clusters.iter().filter_map(|(_, room)| room.as_ref());
-        rooms.fold(Resources::ZERO, |most, room| {
+        self.most_left_with(side, std::iter::empty())
+    }
+
+    /// The same when some kept capacity is given back.
+    pub(crate) fn most_left_with<'k>(&self, side: Side, kept: impl Iterator<Item = &'k Kept>) -> Resources {
+        let mut kept_at: BTreeMap<&ClusterId, Resources> = BTreeMap::new();
+        for (cluster, all) in kept.filter_map(|kept| Some((kept.cluster.as_ref()?, kept.all))) {
+            let there = kept_at.entry(cluster).or_default();
+            *there = there.plus(all);
+        }
+        let rooms = self.clusters.iter();
+        let rooms = rooms.filter_map(|(id, room)| Some((id, room.as_ref()?)));
+        rooms.fold(Resources::ZERO, |most, (id, room)| {
             let of_lent = match side {
                 Side::Ordinary => Resources::ZERO,
                 Side::Revocable => room.lent,
             };
-            most.max_each(room.all).max_each(of_lent)
+            let kept = kept_at.get(id).copied().unwrap_or_default();
+            most.max_each(room.all.plus(kept)).max_each(of_lent)
         })
     }
 
@@ -482,6 +494,16 @@ impl Rooms {
         let below = self.chain(pool).filter(|(i, _)| *i != ROOT);
         below.fold(Resources::MAX, |left, (_, room)| {
             left.min_each(self.left_by(room, side).by_entitlement)
+        })
+    }
+
+    /// Whether a pool's own limit and entitlement leave too little of ordinary capacity for one unit, whatever
+    /// the pools above it leave. That is so of most pools that get nothing, and quickly found.
+    pub(crate) fn is_full(&self, pool: PoolIdx, shape: Resources) -> bool {
+        let room = self.room(pool);
+        room.is_some_and(|room| {
+            let most = room.bounds.limit.min_each(room.entitled);
+            !shape.fits(most.minus(room.taken.ordinary))
         })
     }
 

@@ -35,11 +35,6 @@ impl Left {
         by_entitlement: Resources::MAX,
     };
 
-    /// No unit that takes more fits.
-    pub(crate) fn most(&self) -> Resources {
-        self.by_limit.min_each(self.by_entitlement)
-    }
-
     pub(super) fn min_each(self, other: Self) -> Self {
         Self {
             by_limit: self.by_limit.min_each(other.by_limit),

@@ -69,8 +69,9 @@ pub(crate) fn admissions(
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
     let fits = |lines: &Lines| is_full || lines.least().fits(most);
-    let mut open = queue.pools().filter(|(_, lines)| fits(lines));
-    let is_needed = open.any(|(pool, lines)| {
+    let may_be_needed = is_full || queue.any_fits(most);
+    let open = queue.pools().filter(|_| may_be_needed);
+    let is_needed = open.filter(|(_, lines)| fits(lines)).any(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
         lines.iter().any(|(like, line)| match left.lacking(like) {
             Some(ReasonCode::PoolEntitlement) => true,

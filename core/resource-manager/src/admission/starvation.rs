@@ -5,7 +5,7 @@ use crate::demand::ledger::Ledger;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Likeness, Line, Rooms, Side, Turn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// How often each pool is checked for requests that wait for a cluster.
 pub(crate) const NOTED: Span = Span::seconds(1);
@@ -41,7 +41,9 @@ pub(crate) fn note(
     let turns = turn(now).saturating_sub(turn(before));
     let since = |pool: PoolIdx| (pool as u64 + TURNS - turn(before) % TURNS - 1) % TURNS;
     let due = |pool: PoolIdx| since(pool) < turns;
-    let pools = ledger.queue().pools().filter(|(pool, _)| due(*pool));
+    let end = ledger.queue().last_pool().map_or(0, |last| last + 1);
+    let pools = (0..end).filter(|pool| due(*pool));
+    let pools = pools.filter_map(|pool| Some((pool, ledger.queue().lines_of(pool)?)));
     let found = pools.map(|(pool, lines)| {
         let left = BothLeft::of(rooms, pool);
         let of = |(like, line): (&Likeness, &Line)| {
@@ -49,11 +51,10 @@ pub(crate) fn note(
         };
         (pool, lines.iter().map(of).collect())
     });
-    let found: BTreeMap<PoolIdx, Vec<ClassState>> = found.collect();
-    for (pool, lines) in ledger.queue_mut().pools_mut() {
-        let Some(states) = found.get(&pool) else { continue };
+    let found: Vec<(PoolIdx, Vec<ClassState>)> = found.collect();
+    for (pool, states) in found {
         starved_pools.remove(&pool);
-        for ((_, line), state) in lines.zip(states) {
+        for ((_, line), state) in ledger.queue_mut().lines_mut_of(pool).zip(states) {
             line.since = state.waits.then(|| line.since.unwrap_or(now));
             line.starved = state.starved.then(|| line.starved.unwrap_or(now));
             if state.starved {

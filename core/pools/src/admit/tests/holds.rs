@@ -1,9 +1,10 @@
 //! Room that is kept for a gang: who comes after it uses it only when he is certain to be gone in time.
 
-use super::{admit_all, request, rooms, rooms_of, some_requests};
+use super::{Asked, admit_all, request, rooms, rooms_of, some_requests};
 use crate::entitle::tests::{cpus, pool};
 use crate::hold::{Hold, HoldScope, Holds};
 use crate::queue::Turn;
+use echelon_core_model::pool::Pool;
 use echelon_core_model::{ClusterId, GroupName, JobId, Span, Timestamp};
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -171,5 +172,41 @@ proptest! {
         // Those behind have what is left beside it.
         prop_assert!(behind <= (x - first).saturating_sub(kept), "{admitted:?}");
         prop_assert!(whole(&there.rooms) <= whole(&before));
+    }
+
+    /// A queue that asks for nothing of a cluster, in a pool that may have no instance, keeps an admission
+    /// going until every queue was looked at.
+    #[test]
+    fn an_admission_ends_early_only_when_nothing_more_can_be_admitted(
+        requests in some_requests(),
+        lasts in prop::collection::vec(prop::option::of(0u64..200), 8),
+        (at, kept) in (0u128..10, 0u64..20),
+        (is_dated, is_of_all) in (any::<bool>(), any::<bool>()),
+        (p, x, y) in (0u64..20, 0u64..20, 0u64..20),
+    ) {
+        let pools = [("/p", p), ("/p/a", p), ("/p/b", 9), ("/q", 99)];
+        let pools = pools.map(|(path, most)| pool(path, 0, most, 1));
+        let mut closed = pool("/closed", 0, 99, 1);
+        closed.max_instances = 0;
+        let pools: Vec<Pool> = pools.into_iter().chain([closed]).collect();
+        let mut requests = requests;
+        for (r, lasts) in requests.iter_mut().zip(&lasts) {
+            r.lasts = lasts.map(Span);
+        }
+        let admitted = |requests: &[Asked]| {
+            let mut there = rooms_of(pools.clone(), &[("x", x), ("y", y)]);
+            there.holds = hold(at, "x", kept);
+            there.holds.all[0].until = is_dated.then_some(Timestamp(100));
+            if is_of_all {
+                there.scope = HoldScope::All;
+            }
+            let mut got = admit_all(requests, &mut there);
+            got.retain(|(asked, ..)| asked.pool != "/closed");
+            let got: Vec<_> = got.into_iter().map(|(asked, got, _)| (asked.request.job, got)).collect();
+            (got, there.rooms)
+        };
+        let early = admitted(&requests);
+        requests.push(request(99, "/closed", 0, &[("x", 1)]));
+        prop_assert_eq!(early, admitted(&requests));
     }
 }
