@@ -11,7 +11,7 @@ pub(crate) use self::totals::OfPool;
 use crate::demand::basis::Basis;
 #[cfg(test)]
 use crate::demand::entry::sums::BothSums;
-use crate::demand::entry::sums::{Places, Worth};
+use crate::demand::entry::sums::{EntryPlaces, Worth};
 use crate::demand::entry::{Entry, Wait, entry};
 use crate::demand::ledger::audit::Audit;
 use crate::demand::ledger::classes::KnownClass;
@@ -89,7 +89,7 @@ impl Ledger {
         };
         for (id, job) in facts.jobs.iter() {
             let entry = entry(facts, &out.basis, *id, job);
-            out.put_in(*id, entry, Places::All);
+            out.put_in(*id, entry, EntryPlaces::All);
         }
         out
     }
@@ -147,7 +147,7 @@ impl Ledger {
         let concerned = self.concerned(&basis);
         for id in &concerned {
             if let Some(entry) = self.entries.remove(id) {
-                self.take_out(*id, &entry, Places::All);
+                self.take_out(*id, &entry, EntryPlaces::All);
                 self.out.insert(*id, entry);
             }
         }
@@ -168,7 +168,7 @@ impl Ledger {
             queue: self.queue.clone(),
             ..Self::default()
         };
-        out.put_in(id, entry, Places::All);
+        out.put_in(id, entry, EntryPlaces::All);
         out
     }
 
@@ -201,7 +201,7 @@ impl Ledger {
         pools
     }
 
-    fn put_in(&mut self, id: JobId, mut entry: Entry, places: Places<'_>) {
+    fn put_in(&mut self, id: JobId, mut entry: Entry, places: EntryPlaces<'_>) {
         self.sum(Step::Add, id, (&entry, places));
         if let Some(pool) = entry.pool {
             let mut waits = std::mem::take(&mut entry.waits);
@@ -233,7 +233,7 @@ impl Ledger {
     }
 
     /// Takes an entry out of the sums, but not out of the queue.
-    fn take_out(&mut self, id: JobId, entry: &Entry, places: Places<'_>) {
+    fn take_out(&mut self, id: JobId, entry: &Entry, places: EntryPlaces<'_>) {
         self.sum(Step::Subtract, id, (entry, places));
         let sets = [
             &mut self.unstored,
@@ -282,7 +282,7 @@ impl Ledger {
         self.totals.held.insert(pool, held);
     }
 
-    fn sum(&mut self, step: Step, id: JobId, of: (&Entry, Places<'_>)) {
+    fn sum(&mut self, step: Step, id: JobId, of: (&Entry, EntryPlaces<'_>)) {
         let (entry, _) = of;
         let groups = entry.group_sums(self.basis.lent);
         for group in &groups {
@@ -303,8 +303,8 @@ impl Ledger {
     }
 }
 
-fn places(differ: Option<&[ClusterId]>) -> Places<'_> {
-    differ.map_or(Places::All, Places::At)
+fn places(differ: Option<&[ClusterId]>) -> EntryPlaces<'_> {
+    differ.map_or(EntryPlaces::All, EntryPlaces::At)
 }
 
 /// The equivalence classes in which a job waited and does not wait any more. A job that still waits in its

@@ -97,14 +97,14 @@ pub(crate) struct GroupSums {
 
 /// The clusters of an entry that are added or subtracted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Places<'a> {
+pub(crate) enum EntryPlaces<'a> {
     /// All of them.
     All,
     /// These. At the others, the entry before and the entry after are the same.
     At(&'a [ClusterId]),
 }
 
-impl Places<'_> {
+impl EntryPlaces<'_> {
     fn has(self, cluster: &ClusterId) -> bool {
         match self {
             Self::All => true,
@@ -224,7 +224,7 @@ impl Entry {
     }
 
     /// What it takes of some clusters.
-    pub(crate) fn uses(&self, basis: &Basis, places: Places<'_>) -> Vec<(ClusterId, Taken)> {
+    pub(crate) fn uses(&self, basis: &Basis, places: EntryPlaces<'_>) -> Vec<(ClusterId, Taken)> {
         let mut out: Vec<(ClusterId, Taken)> = Vec::new();
         let Some(spec) = self.spec.as_deref() else {
             return out;
@@ -246,7 +246,7 @@ impl Entry {
     pub(crate) fn uses_on(
         &self,
         basis: &Basis,
-        places: Places<'_>,
+        places: EntryPlaces<'_>,
     ) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
         let mut out: BTreeMap<(ClusterId, HostPoolIdx), Taken> = BTreeMap::new();
         let host_pools = basis.host_pools();
@@ -269,7 +269,7 @@ impl Entry {
     pub(crate) fn could_lose<'a>(
         &'a self,
         id: JobId,
-        places: Places<'a>,
+        places: EntryPlaces<'a>,
     ) -> impl Iterator<Item = ((ClusterId, PoolIdx), Worth)> + 'a {
         let spec = self.spec.as_ref().filter(|s| s.preemptible && !self.marks.aside);
         let known = self.pool.zip(spec);

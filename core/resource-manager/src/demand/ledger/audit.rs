@@ -4,7 +4,7 @@
 
 use crate::broken::Broken;
 use crate::demand::basis::Basis;
-use crate::demand::entry::sums::Places;
+use crate::demand::entry::sums::EntryPlaces;
 use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::{OfPool, Step, Totals};
@@ -39,7 +39,7 @@ impl Eq for Audit {}
 
 impl Audit {
     /// The entry of a job is added or subtracted: here, too, if the job was checked already.
-    pub(crate) fn follow(&mut self, step: Step, id: JobId, of: (&Entry, Places<'_>), basis: &Basis) {
+    pub(crate) fn follow(&mut self, step: Step, id: JobId, of: (&Entry, EntryPlaces<'_>), basis: &Basis) {
         if self.last.is_some_and(|last| id <= last) {
             self.sums.take(step, of, of.0.group_sums(basis.lent), basis);
         }
@@ -62,7 +62,7 @@ impl Ledger {
             }
             if let Some(kept) = kept {
                 let groups = kept.group_sums(self.basis.lent);
-                let of = (kept, Places::All);
+                let of = (kept, EntryPlaces::All);
                 self.audit.sums.take(Step::Add, of, groups, &self.basis);
             }
             self.audit.last = Some(*id);

@@ -1,7 +1,7 @@
 //! Queries on the ledger: sums by pool and cluster, what waits, and which jobs are to be looked at.
 
 use crate::demand::basis::Basis;
-use crate::demand::entry::sums::{BothSums, Places, Worth};
+use crate::demand::entry::sums::{BothSums, EntryPlaces, Worth};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
 use crate::demand::request::PoolRef;
@@ -78,7 +78,7 @@ impl Ledger {
     pub(crate) fn ordinary_at(&self, id: JobId) -> impl Iterator<Item = (ClusterId, Resources)> {
         let entry = self.entries.get(&id);
         let uses = entry
-            .map(|entry| entry.uses(&self.basis, Places::All))
+            .map(|entry| entry.uses(&self.basis, EntryPlaces::All))
             .unwrap_or_default();
         uses.into_iter().map(|(cluster, taken)| (cluster, taken.all))
     }

@@ -4,7 +4,7 @@
 
 use crate::demand::basis::Basis;
 use crate::demand::entry;
-use crate::demand::entry::sums::{BothSums, Choice, GroupSums, Places};
+use crate::demand::entry::sums::{BothSums, Choice, GroupSums, EntryPlaces};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
@@ -155,7 +155,7 @@ impl Totals {
     pub(crate) fn take(
         &mut self,
         step: Step,
-        (entry, places): (&entry::Entry, Places<'_>),
+        (entry, places): (&entry::Entry, EntryPlaces<'_>),
         groups: Vec<GroupSums>,
         basis: &Basis,
     ) {
