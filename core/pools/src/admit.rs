@@ -226,9 +226,7 @@ pub fn admit(
     let before = rooms.clone();
     let is_open = |pool: PoolIdx, like: &Likeness| {
         let is_full = || side == Side::Ordinary && before.is_full(pool, like.unit.shape);
-        like.terms.side == side
-            && !is_full()
-            && before.lacking(&before.left(pool, side), like).is_none()
+        like.terms.side == side && !is_full() && before.lacking(&before.left(pool, side), like).is_none()
     };
     let mut fair = Vec::new();
     for (pool, of_pool) in queue.of_users() {

@@ -11,7 +11,7 @@ pub(crate) use self::totals::OfPool;
 use crate::demand::basis::Basis;
 #[cfg(test)]
 use crate::demand::entry::sums::BothSums;
-use crate::demand::entry::sums::{EntryPlaces, Worth};
+use crate::demand::entry::sums::{EntryPlaces, SummedEntry, Worth};
 use crate::demand::entry::{Entry, Wait, entry};
 use crate::demand::ledger::audit::Audit;
 use crate::demand::ledger::classes::KnownClass;
@@ -202,7 +202,11 @@ impl Ledger {
     }
 
     fn put_in(&mut self, id: JobId, mut entry: Entry, places: EntryPlaces<'_>) {
-        self.sum(Step::Add, id, (&entry, places));
+        let of = SummedEntry {
+            entry: &entry,
+            places,
+        };
+        self.sum(Step::Add, id, of);
         if let Some(pool) = entry.pool {
             let mut waits = std::mem::take(&mut entry.waits);
             for wait in &mut waits {
@@ -234,7 +238,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry, places: EntryPlaces<'_>) {
-        self.sum(Step::Subtract, id, (entry, places));
+        self.sum(Step::Subtract, id, SummedEntry { entry, places });
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -282,8 +286,8 @@ impl Ledger {
         self.totals.held.insert(pool, held);
     }
 
-    fn sum(&mut self, step: Step, id: JobId, of: (&Entry, EntryPlaces<'_>)) {
-        let (entry, _) = of;
+    fn sum(&mut self, step: Step, id: JobId, of: SummedEntry<'_>) {
+        let entry = of.entry;
         let groups = entry.group_sums(self.basis.lent);
         for group in &groups {
             match step {

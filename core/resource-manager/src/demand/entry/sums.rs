@@ -104,6 +104,13 @@ pub(crate) enum EntryPlaces<'a> {
     At(&'a [ClusterId]),
 }
 
+/// An entry, as far as it is added or subtracted: all that it comes to in pools, and what it takes of some clusters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SummedEntry<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) places: EntryPlaces<'a>,
+}
+
 impl EntryPlaces<'_> {
     fn has(self, cluster: &ClusterId) -> bool {
         match self {

@@ -4,8 +4,8 @@
 
 use crate::broken::Broken;
 use crate::demand::basis::Basis;
-use crate::demand::entry::sums::EntryPlaces;
-use crate::demand::entry::{Entry, entry};
+use crate::demand::entry::entry;
+use crate::demand::entry::sums::{EntryPlaces, SummedEntry};
 use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::{OfPool, Step, Totals};
 use crate::demand::request::PoolRef;
@@ -39,9 +39,9 @@ impl Eq for Audit {}
 
 impl Audit {
     /// The entry of a job is added or subtracted: here, too, if the job was checked already.
-    pub(crate) fn follow(&mut self, step: Step, id: JobId, of: (&Entry, EntryPlaces<'_>), basis: &Basis) {
+    pub(crate) fn follow(&mut self, step: Step, id: JobId, of: SummedEntry<'_>, basis: &Basis) {
         if self.last.is_some_and(|last| id <= last) {
-            self.sums.take(step, of, of.0.group_sums(basis.lent), basis);
+            self.sums.take(step, of, of.entry.group_sums(basis.lent), basis);
         }
     }
 }
@@ -62,7 +62,10 @@ impl Ledger {
             }
             if let Some(kept) = kept {
                 let groups = kept.group_sums(self.basis.lent);
-                let of = (kept, EntryPlaces::All);
+                let of = SummedEntry {
+                    entry: kept,
+                    places: EntryPlaces::All,
+                };
                 self.audit.sums.take(Step::Add, of, groups, &self.basis);
             }
             self.audit.last = Some(*id);

@@ -3,8 +3,7 @@
 //! and the sum is wrong until another leader computes it again.
 
 use crate::demand::basis::Basis;
-use crate::demand::entry;
-use crate::demand::entry::sums::{BothSums, Choice, GroupSums, EntryPlaces};
+use crate::demand::entry::sums::{BothSums, Choice, GroupSums, SummedEntry};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
@@ -150,15 +149,9 @@ impl Counter<'_> {
 }
 
 impl Totals {
-    /// Adds an entry with what its groups come to, or subtracts one that was added: all that it comes to in
-    /// pools, and what it takes of some clusters.
-    pub(crate) fn take(
-        &mut self,
-        step: Step,
-        (entry, places): (&entry::Entry, EntryPlaces<'_>),
-        groups: Vec<GroupSums>,
-        basis: &Basis,
-    ) {
+    /// Adds an entry with what its groups come to, or subtracts one that was added.
+    pub(crate) fn take(&mut self, step: Step, of: SummedEntry<'_>, groups: Vec<GroupSums>, basis: &Basis) {
+        let SummedEntry { entry, places } = of;
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
