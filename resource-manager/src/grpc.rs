@@ -54,7 +54,7 @@ impl Service {
     }
 
     /// Puts a question to the loop and waits for its answer.
-    async fn ask<T>(
+    async fn ask<T: ?Sized>(
         &self,
         query: PictureQuery,
         answer: oneshot::Receiver<Option<Box<T>>>,

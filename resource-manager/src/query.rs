@@ -25,7 +25,7 @@ pub(crate) enum PictureQuery {
     /// Why a job waits for admission. The answer is computed from what is sent, in another thread.
     Explain(JobId, oneshot::Sender<Option<Box<JobQuestion>>>),
     /// What became of jobs of which storage has no progress, and when that is asked.
-    Unstored(Vec<JobId>, Timestamp, oneshot::Sender<Option<Box<Vec<Progress>>>>),
+    Unstored(Vec<JobId>, Timestamp, oneshot::Sender<Option<Box<[Progress]>>>),
 }
 
 enum SnapshotWork {
@@ -105,7 +105,8 @@ impl PictureQuery {
             Self::Figures(tree, answer) => drop(answer.send(Some(Box::new(figures(picture, tree))))),
             Self::Explain(job, answer) => drop(answer.send(Some(Box::new(JobQuestion::new(picture, job))))),
             Self::Unstored(jobs, now, answer) => {
-                drop(answer.send(Some(Box::new(unstored_progress(picture, &jobs, now)))));
+                let rows = unstored_progress(picture, &jobs, now);
+                drop(answer.send(Some(rows.into_boxed_slice())));
             }
         }
     }
