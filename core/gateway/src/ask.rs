@@ -241,19 +241,6 @@ pub async fn progress<F: Facts>(facts: &F, job: JobId) -> Result<Option<Progress
     }
 }
 
-/// What became of a job, for people: as it is stored, else as the resource manager's leader says. `None`: neither
-/// says anything.
-///
-/// # Errors
-/// `StorageUnavailable` when storage did not answer.
-pub async fn shown_progress<F: Facts>(facts: &F, job: JobId) -> Result<Option<Progress>, ApiError> {
-    if let Some(stored) = progress(facts, job).await? {
-        return Ok(Some(stored));
-    }
-    let said = facts.unstored(vec![job]).await.unwrap_or_default();
-    Ok(said.into_iter().find(|p| p.job == job))
-}
-
 /// A job's assignment, empty before the resource manager has made one.
 ///
 /// # Errors

@@ -51,9 +51,9 @@ impl Facts for Stepped {
         .await
     }
 
-    /// A stepped method has storage only.
+    /// A stepped method has a resource manager that has seen no job.
     async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
-        None
+        Some(Vec::new())
     }
 
     async fn pause(&self, span: Span) {

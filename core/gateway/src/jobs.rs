@@ -5,18 +5,17 @@ use crate::error::ApiError;
 use crate::lookup;
 use crate::page::{self, First, Page, PageRequest};
 use crate::port::Facts;
+use crate::progress;
 use crate::resource::JobRef;
 use crate::rollouts;
 use crate::schedules;
 use crate::view::{Federation, JobView, state};
-use echelon_core_model::instance::Counts;
-use echelon_core_model::job::{Desired, Head, JobFilter, JobState, Progress, Waiting};
+use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolPaths;
-use echelon_core_model::spec::GroupSpec;
 use echelon_core_model::store::{Answer, Consistency, Query};
-use echelon_core_model::{JobId, Reason, ReasonCode, RunState, Timestamp};
+use echelon_core_model::{JobId, Timestamp};
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// One job.
@@ -52,61 +51,17 @@ pub async fn get_job_at<F: Facts>(
 /// Storage.
 pub async fn whole<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<JobView, ApiError> {
     let spec = ask::spec(facts, head.job, head.spec_version).await?;
-    let progress = ask::shown_progress(facts, head.job).await?;
+    let known = progress::of_job(facts, head.job).await?;
     let assignment = ask::assignment(facts, head.job).await?;
     let federation = Federation::read(facts).await?;
     let paths = ask::paths_of(facts, &head).await?;
     let due = schedules::upcoming(&head, spec.as_ref(), now);
+    let progress = known.shown(&head, spec.as_ref(), &federation, now);
     let view = JobView {
         due,
-        ..JobView::new(head, spec, progress, &federation).in_tree(&paths)
+        ..JobView::new(head, spec, Some(progress), &federation).in_tree(&paths)
     };
-    let view = view.with_parts(&assignment, &federation, now);
-    let progress = view.progress.clone().unwrap_or_else(|| unsaid(&view));
-    Ok(JobView {
-        progress: Some(progress),
-        ..view
-    })
-}
-
-/// The progress of a job of which neither storage nor the resource manager says anything: it waits, and nothing of it is bound.
-fn unsaid(view: &JobView) -> Progress {
-    let made = view.head.job.created_at();
-    let no_manager = |since| (Reason::new(ReasonCode::NoResourceManager), since);
-    let accepted = (Reason::new(ReasonCode::Accepted), made);
-    let (reason, since) = view.no_manager_since.map_or(accepted, no_manager);
-    let wanted = view.head.goal.desired == Desired::Running;
-    let groups = view.spec.iter().flat_map(|spec| &spec.groups);
-    let groups = groups.filter(|group| wanted && group.instances > 0);
-    let pending = |group: &GroupSpec| {
-        let mut counts = Counts::default();
-        counts.add(RunState::Pending, group.instances.into());
-        (group.name.clone(), counts)
-    };
-    let waits = |group: &GroupSpec| Waiting {
-        group: group.name.clone(),
-        cluster: None,
-        reason: reason.clone(),
-        count: group.instances.into(),
-        since: since.max(made),
-    };
-    Progress {
-        job: view.head.job,
-        state: JobState::Waiting,
-        since: made,
-        reason: None,
-        ended_version: None,
-        groups: groups.clone().map(pending).collect(),
-        waiting: groups.map(waits).collect(),
-        awaited: Vec::new(),
-        created_at: made,
-        starved: None,
-        rollout: None,
-        released: None,
-        keep_until: None,
-        restart: None,
-        crash_looping: 0,
-    }
+    Ok(view.with_parts(&assignment, &federation, now))
 }
 
 /// A page of jobs in storage's order, for whoever reads all pages.
@@ -269,12 +224,7 @@ async fn shown<F: Facts>(facts: &F, rows: Page<Row>, paths: &PoolPaths) -> Resul
     let federation = Federation::read(facts).await?;
     let unsaid = rows.items.iter().filter(|(_, stored)| stored.is_none());
     let unsaid: Vec<JobId> = unsaid.map(|(head, _)| head.job).collect();
-    let said = if unsaid.is_empty() {
-        Vec::new()
-    } else {
-        facts.unstored(unsaid).await.unwrap_or_default()
-    };
-    let mut said: BTreeMap<JobId, Progress> = said.into_iter().map(|row| (row.job, row)).collect();
+    let mut said = progress::of_page(facts, unsaid).await;
     let view = |(head, stored): Row| {
         let progress = stored.or_else(|| said.remove(&head.job));
         JobView::new(head, None, progress, &federation).in_tree(paths)

@@ -37,6 +37,7 @@ pub mod never_fits;
 pub mod page;
 pub mod pools;
 pub mod port;
+pub mod progress;
 pub mod replace;
 pub mod resource;
 pub mod restart;

@@ -18,7 +18,7 @@ use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
     Version,
 };
-use echelon_core_testkit::build::{JobBuilder, waiting_progress};
+use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
@@ -135,7 +135,7 @@ impl Memory {
         let progress = Progress {
             state,
             ended_version: version,
-            ..waiting_progress(job, NOW)
+            ..Progress::waiting(job, NOW)
         };
         self.progress.insert(job, progress);
     }

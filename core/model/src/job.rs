@@ -311,6 +311,30 @@ pub struct Progress {
     pub crash_looping: u64,
 }
 
+impl Progress {
+    /// That of a job of which nothing is known but that it has waited since then.
+    #[must_use]
+    pub const fn waiting(job: JobId, since: Timestamp) -> Self {
+        Self {
+            job,
+            state: JobState::Waiting,
+            since,
+            reason: None,
+            ended_version: None,
+            groups: Few::new(),
+            waiting: Vec::new(),
+            awaited: Vec::new(),
+            created_at: since,
+            starved: None,
+            rollout: None,
+            released: None,
+            keep_until: None,
+            restart: None,
+            crash_looping: 0,
+        }
+    }
+}
+
 /// Filters of a job list; all that are given must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {

@@ -1,5 +1,5 @@
-//! What of a spec the resource manager decides by, and a digest of it, which a head carries: of jobs that ask for the
-//! same, one spec is read.
+//! What of a spec the resource manager decides by, and its digest. A head carries the digest, so one spec
+//! is read for all jobs that ask for the same.
 
 use crate::runtime::{PortSpec, Protocol, Runtime, Visibility};
 use crate::spec::JobSpec;
@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-/// A digest of a spec version's decided part. A job that gets another version and keeps its digest says by `version` that
-/// it is of another one.
+/// A digest of the decided part of one version of a spec.
+/// It names the version, so it says nothing once another version is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpecDigest {
     /// The spec version.
@@ -76,7 +76,7 @@ impl Hasher for Bytes {
         self.0.update(bytes);
     }
 
-    /// Nobody asks for it.
+    /// Not used. The digest is that of all bytes.
     fn finish(&self) -> u64 {
         0
     }

@@ -2,7 +2,6 @@
 
 use echelon_core_model::Amount;
 use echelon_core_model::gang::Gang;
-use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::rules::{After, Completion, Condition, Restart};
@@ -11,7 +10,7 @@ use echelon_core_model::schedule::Schedule;
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, Spread, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
-use echelon_core_model::{Few, GroupName, JobId, SidecarName, Span, Timestamp};
+use echelon_core_model::{GroupName, JobId, SidecarName, Span};
 
 /// A job id from a small number.
 #[must_use]
@@ -335,27 +334,5 @@ impl JobBuilder {
     #[must_use]
     pub fn build(self) -> JobSpec {
         self.0
-    }
-}
-
-/// The progress of a job of which nothing is known but that it has waited since then.
-#[must_use]
-pub const fn waiting_progress(job: JobId, since: Timestamp) -> Progress {
-    Progress {
-        job,
-        state: JobState::Waiting,
-        since,
-        reason: None,
-        ended_version: None,
-        groups: Few::new(),
-        waiting: Vec::new(),
-        awaited: Vec::new(),
-        created_at: since,
-        starved: None,
-        rollout: None,
-        released: None,
-        keep_until: None,
-        restart: None,
-        crash_looping: 0,
     }
 }

@@ -87,7 +87,7 @@ impl ModelStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{job_id, main_group, waiting_progress};
+    use crate::build::{job_id, main_group};
     use echelon_core_model::bucket::BLOCKS_A_RUN;
     use echelon_core_model::instance::{Block, BlockKey, SliceRow};
     use echelon_core_model::job::{Head, JobFilter, JobState, Progress};
@@ -303,7 +303,7 @@ mod tests {
         });
         let progress = Progress {
             state: JobState::Succeeded,
-            ..waiting_progress(job_id(7), Timestamp(1))
+            ..Progress::waiting(job_id(7), Timestamp(1))
         };
         store.perform(Op::Commit(Batch {
             owner: Role::ResourceManager,

@@ -43,7 +43,7 @@ async fn a_job_goes_from_create_to_delete() {
     let instances = world.get("/v1/jobs/hello/instances?page_size=3").await.json();
     assert_eq!(instances["instances"].as_array().unwrap().len(), 3);
     assert_eq!(instances["instances"][0]["state"], "RUN_STATE_PENDING");
-    assert_eq!(instances["instances"][0]["reason"]["code"], "ACCEPTED");
+    assert_eq!(instances["instances"][0]["reason"]["code"], "NO_RESOURCE_MANAGER");
     let token = instances["nextPageToken"].as_str().unwrap();
     let rest = world
         .get(&format!(

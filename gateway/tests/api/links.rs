@@ -3,7 +3,6 @@
 use crate::world::{HELLO, World, hello};
 use echelon_core_model::job::{Progress, Waiting};
 use echelon_core_model::{Epoch, GroupName, JobId, Reason, ReasonCode};
-use echelon_core_testkit::build::waiting_progress;
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
 use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
@@ -113,7 +112,7 @@ impl ResourceManagerService for Manager {
                     count: 1,
                     since,
                 }],
-                ..waiting_progress(job, since)
+                ..Progress::waiting(job, since)
             };
             row.to_wire()
         };
@@ -226,11 +225,8 @@ async fn why_a_job_waits_that_has_no_row_comes_from_the_resource_managers_leader
         (codes, page.contains("its pool's limit is reached"))
     };
     let (codes, on_page) = said().await;
-    let accepted = || Some("ACCEPTED".to_owned());
-    assert_eq!(
-        (codes, on_page),
-        ([accepted(), None, accepted(), accepted()], false)
-    );
+    let none = || Some("NO_RESOURCE_MANAGER".to_owned());
+    assert_eq!((codes, on_page), ([none(), None, none(), none()], false));
     let (_told, _candidacy) = lead(&world).await;
     let (codes, on_page) = said().await;
     let limit = || Some("POOL_LIMIT".to_owned());

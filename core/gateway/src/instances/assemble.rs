@@ -3,7 +3,8 @@
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
-use crate::view::{Federation, Part, state};
+use crate::progress;
+use crate::view::{Federation, Part};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::cluster::{Contact, Heartbeat};
@@ -43,7 +44,7 @@ pub struct InstanceView {
 pub(super) struct Scene {
     pub(super) head: Head,
     spec: Option<JobSpec>,
-    progress: Option<Progress>,
+    progress: Progress,
     assignment: Assignment,
     federation: Federation,
     now: Timestamp,
@@ -178,9 +179,10 @@ impl Blocks {
 impl Scene {
     pub(super) async fn read<F: Facts>(facts: &F, head: Head, now: Timestamp) -> Result<Self, ApiError> {
         let spec = ask::spec(facts, head.job, head.spec_version).await?;
-        let progress = ask::shown_progress(facts, head.job).await?;
+        let known = progress::of_job(facts, head.job).await?;
         let assignment = ask::assignment(facts, head.job).await?;
         let federation = Federation::read(facts).await?;
+        let progress = known.shown(&head, spec.as_ref(), &federation, now);
         Ok(Self {
             head,
             spec,
@@ -243,7 +245,7 @@ impl Scene {
         };
         let state = record.as_ref().map_or(RunState::Pending, InstanceRecord::state);
         let (reason, since) = self.reason(group, state, record.as_ref(), cluster.as_ref());
-        let over = state == RunState::Pending && crate::view::state(self.progress.as_ref()).is_ended();
+        let over = state == RunState::Pending && self.progress.state.is_ended();
         InstanceView {
             group: group.clone(),
             number: n,
@@ -304,7 +306,7 @@ impl Scene {
             let last = run.reason.to_string();
             return (Reason::new(ReasonCode::Backoff).at(last), Some(run.since));
         }
-        if state(self.progress.as_ref()).is_ended() || self.head.goal.desired != Desired::Running {
+        if self.progress.state.is_ended() || self.head.goal.desired != Desired::Running {
             let code = match self.head.goal.desired {
                 Desired::Deleted => ReasonCode::DeleteRequested,
                 Desired::Running | Desired::Stopped => ReasonCode::StopRequested,
@@ -340,14 +342,9 @@ impl Scene {
         if let Some((reason, since)) = overtaken {
             return (reason, Some(since));
         }
-        let Some(progress) = &self.progress else {
-            return (
-                Reason::new(ReasonCode::Accepted),
-                Some(self.head.job.created_at()),
-            );
-        };
         let here = cluster.map(|p| &p.id);
-        let told = progress
+        let told = self
+            .progress
             .waiting
             .iter()
             .filter(|w| w.group == *group && w.count > 0)

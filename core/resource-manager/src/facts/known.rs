@@ -189,7 +189,7 @@ impl Specs {
         shared
     }
 
-    /// The one of a digest, if such a one was read and a job has it.
+    /// The spec of a digest, if it was read and a job still has it.
     #[must_use]
     pub fn of_digest(&self, digest: &[u8; 16]) -> Option<Arc<JobSpec>> {
         self.by_digest.get(digest).and_then(Weak::upgrade)

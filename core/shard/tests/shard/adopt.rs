@@ -6,7 +6,7 @@ use echelon_core_model::directive::Order;
 use echelon_core_model::instance::Ended;
 use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{Batch, Op, Role, Stamp, Write};
-use echelon_core_model::{AssignedRange, Epoch, Few, Generation, RunState, Timestamp, Version};
+use echelon_core_model::{AssignedRange, Epoch, Generation, RunState, Timestamp, Version};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -14,21 +14,9 @@ use echelon_core_testkit::build::{JobBuilder, shape};
 fn progress(w: &mut World, state: JobState) {
     let ended = matches!(state, JobState::Succeeded).then_some(Version(1));
     let progress = Progress {
-        job: job(),
         state,
-        since: Timestamp(1),
-        reason: None,
         ended_version: ended,
-        groups: Few::new(),
-        waiting: Vec::new(),
-        awaited: Vec::new(),
-        created_at: Timestamp(1),
-        starved: None,
-        rollout: None,
-        released: None,
-        keep_until: None,
-        restart: None,
-        crash_looping: 0,
+        ..Progress::waiting(job(), Timestamp(1))
     };
     w.store.perform(Op::Commit(Batch {
         owner: Role::ResourceManager,
