@@ -24,7 +24,7 @@ use crate::demand::ask::ask;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
     Admission, ClusterIdx, Entitlements, Hold, Holds, Kept, Likeness, Line, Request, Rooms, Side, Terms,
@@ -67,6 +67,15 @@ pub struct LastAdmission {
 }
 
 impl LastAdmission {
+    /// What the second round has given a pool of ordinary capacity: the last time, or for as long as preemption
+    /// waits. It is zero where there was none.
+    #[must_use]
+    pub fn second_amount(&self, pool: PoolIdx) -> Resources {
+        let given = self.second_round.as_ref().map(|second| &second.ordinary.given);
+        let last = given.and_then(|given| given.get(pool)).copied();
+        last.unwrap_or_default().max_each(self.sustained.amount(pool))
+    }
+
     /// How many more units of a group its pool is entitled to, whatever other pools use of that: preemption
     /// makes capacity for these at any cluster. Those that capacity is held for count. Of revocable work none.
     pub(crate) fn entitled_units(

@@ -5,6 +5,7 @@ use crate::daemons::Homes;
 use crate::journal::Lane;
 use crate::refused::RefusedRows;
 use crate::unread::SetAside;
+use crate::waiting_times::WaitingTimes;
 use echelon_core_jobs::{Standing, Tally, standing};
 use echelon_core_model::assignment::Releasing;
 use echelon_core_model::bucket::BLOCK_SIZE;
@@ -17,7 +18,7 @@ use echelon_core_model::rollout::Rollout;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{
     AssignedRange, ClusterId, Generation, GroupName, InstanceId, InstanceNumber, InstanceRange, JobId,
-    RangeSet, Reason, ReasonCode, Resources, Timestamp, Version,
+    RangeSet, Reason, Resources, Timestamp, Version,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -114,7 +115,7 @@ pub(crate) struct Group {
     /// Why the last placement left some waiting.
     pub(crate) unplaced: Vec<(Reason, u64)>,
     /// Since when each reason for waiting holds.
-    pub(crate) waiting_since: BTreeMap<ReasonCode, Timestamp>,
+    pub(crate) waiting_times: WaitingTimes,
     /// When runs of each generation began and ended, as far as they are on record.
     pub(crate) times: BTreeMap<Generation, Times>,
     /// Of a daemon: its hosts, once they are known.
@@ -161,7 +162,7 @@ impl Group {
             restarting: BTreeSet::new(),
             settling: BTreeSet::new(),
             unplaced: Vec::new(),
-            waiting_since: BTreeMap::new(),
+            waiting_times: WaitingTimes::default(),
             times: BTreeMap::new(),
             homes: None,
             gang_waits: false,
@@ -328,6 +329,16 @@ impl Group {
         let active = self.tallies.get(&generation).map_or(0, |t| t.active);
         let free = self.startable.get(&generation).map_or(0, RangeSet::count);
         self.allowed(generation, now).saturating_sub(active).min(free)
+    }
+
+    /// Whether a number may begin only when more of its slice is granted. A grant counts here also when nothing begins by it at
+    /// the moment.
+    pub(crate) fn waits_for_grant(&self, n: InstanceNumber) -> bool {
+        self.startable.iter().any(|(generation, set)| {
+            let active = self.tallies.get(generation).map_or(0, |t| t.active);
+            let open = self.granted(*generation).saturating_sub(active);
+            set.contains(n) && !set.lowest(open).contains(n)
+        })
     }
 
     /// How many instances want a host now.

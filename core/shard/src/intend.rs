@@ -31,6 +31,7 @@ impl Shard {
         }
         if let Some(group) = self.picture.groups.get_mut(&at.0) {
             group.ready.remove(&at.1);
+            group.waiting_times.has_begun();
         }
         let run = self.picture.record(at)?.run.as_ref()?;
         let run = (at, run.generation, run.number);

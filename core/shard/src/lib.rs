@@ -83,6 +83,7 @@ mod victims;
 mod view;
 mod volumes;
 mod waiting;
+mod waiting_times;
 mod wanted;
 mod wishes;
 

@@ -113,7 +113,8 @@ impl Shard {
         self.hosts.volumes_on(host).any(unserved)
     }
 
-    /// Takes the room of instances that can run nowhere else out of what others are given, but for those that are placed now.
+    /// Takes the room of instances that can run nowhere else out of what others are given, but for those that are placed now. What
+    /// waits to be granted has no claim to room: it was made for others if the instance was preempted.
     pub(crate) fn set_aside(&self, aside: &mut BTreeMap<HostId, Resources>, groups: &[Wanted]) {
         if self.is_recovering() {
             let ids = self.snapshot.views().iter().map(|view| &view.id);
@@ -136,6 +137,9 @@ impl Shard {
                 let volume = group.record(*n).and_then(|r| r.volume.as_ref());
                 let host = volume.map(|v| self.hosts.volume(&v.id).map_or(&v.host, |(host, _)| host));
                 aside.extend(host.map(|host| (host.clone(), Resources::MAX)));
+                continue;
+            }
+            if group.waits_for_grant(*n) {
                 continue;
             }
             let Some(bound) = self

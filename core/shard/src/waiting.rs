@@ -100,12 +100,8 @@ impl Group {
         }
         out.push((Reason::new(ReasonCode::AwaitingOffer), hungry));
         out.retain(|(_, n)| *n > 0);
-        let since = std::mem::take(&mut self.waiting_since);
-        for (reason, _) in &out {
-            let at = since.get(&reason.code).copied().unwrap_or(now);
-            self.waiting_since.insert(reason.code, at);
-        }
-        let at = |code| self.waiting_since.get(&code).copied().unwrap_or(now);
+        self.waiting_times.note(out.iter().map(|(r, _)| r.code), now);
+        let at = |code| self.waiting_times.since(code).unwrap_or(now);
         out.into_iter().map(|(r, n)| (r.clone(), n, at(r.code))).collect()
     }
 }

@@ -201,7 +201,7 @@ impl SustainedAmounts {
     }
 
     /// What of a pool's second round has lasted.
-    fn amount(&self, pool: PoolIdx) -> Resources {
+    pub(crate) fn amount(&self, pool: PoolIdx) -> Resources {
         let of = |all: &Option<Vec<Resources>>| all.as_ref().and_then(|all| all.get(pool)).copied();
         let both = of(&self.before).zip(of(&self.present));
         both.map_or(Resources::ZERO, |(before, present)| before.min_each(present))

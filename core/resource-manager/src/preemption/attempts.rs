@@ -1,6 +1,6 @@
 //! The attempts to make capacity for a shortage, in order of harm.
 
-use crate::preemption::capacity_left::{CapacityLeft, PressedPool};
+use crate::preemption::capacity_left::{CapacityLeft, PoolsLeft, PressedPool};
 use crate::preemption::limits::RequestLimits;
 use crate::preemption::shortage::{HostsShortage, ShortPlace, Shortage};
 use crate::preemption::victims::{VictimCandidates, VictimSource};
@@ -40,7 +40,7 @@ pub(crate) struct StopAttempt {
     pub(crate) choice: Resources,
     pub(crate) from: VictimSource,
     /// What pools leave, if they lack the capacity. Then it does not matter on which hosts it becomes free.
-    pub(crate) left_in_pools: Option<Resources>,
+    pub(crate) left_in_pools: Option<PoolsLeft>,
     /// All that is lacking must become free, or nothing is stopped.
     pub(crate) is_whole: bool,
     /// For how many units capacity is wanted here in the end.
@@ -148,7 +148,7 @@ impl AttemptInputs<'_, '_> {
             for count in counts(wanted, most) {
                 let stop = StopAttempt {
                     clusters: clusters.to_vec(),
-                    lacking: unit.times(count).minus(pressed.left),
+                    lacking: pressed.left.lacking(unit.times(count)),
                     choice: Resources::ZERO,
                     from: VictimSource::SurplusBelow(pressed.pool),
                     left_in_pools: Some(pressed.left),
@@ -201,7 +201,7 @@ impl AttemptInputs<'_, '_> {
         if !self.is_within(request.pool) {
             return out;
         }
-        let left = self.left.left_in_all(request.pool, self.victims);
+        let left = self.left.left_for(request, self.victims);
         for slice in self.left.places(request) {
             if !self.may_stop_at(&slice.cluster) || !self.left.takes(&slice.cluster) {
                 continue;
@@ -210,7 +210,7 @@ impl AttemptInputs<'_, '_> {
             let wanted = slice.more.min(shortage.most);
             for count in counts(wanted, self.limits.left()) {
                 let all = request.unit.shape.times(count);
-                let (in_pools, at_cluster) = (all.minus(left), all.minus(there));
+                let (in_pools, at_cluster) = (left.lacking(all), all.minus(there));
                 if in_pools.is_zero() && at_cluster.is_zero() {
                     continue;
                 }

@@ -6,6 +6,7 @@ use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::preemption::PreemptionInputs;
 use crate::preemption::claimants::withheld;
 use crate::preemption::victims::VictimCandidates;
+use echelon_core_model::claim::Quota;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, JobId, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
@@ -30,10 +31,43 @@ pub(crate) struct CapacityLeft<'a> {
 pub(crate) struct PressedPool {
     /// The innermost: only those below it can help.
     pub(crate) pool: PoolIdx,
-    /// What it and those above it leave when all is gone that is being stopped.
-    pub(crate) left: Resources,
+    /// What it and those above it leave.
+    pub(crate) left: PoolsLeft,
     /// For how many units the pools below it have capacity.
     pub(crate) most: u64,
+}
+
+/// What pools leave for units of a shape when all is gone that is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolsLeft {
+    /// The least that one of them leaves.
+    left: Resources,
+    /// The most that one of them has beyond what it may have, in kinds that the units use. So much more has
+    /// to go before one unit may begin.
+    excess: Resources,
+}
+
+impl PoolsLeft {
+    /// What has to go for so much.
+    pub(crate) fn lacking(self, all: Resources) -> Resources {
+        all.plus(self.excess).minus(self.left)
+    }
+
+    /// The same as a shard is asked for it: so many units, or all of them and the excess as one whole.
+    pub(crate) fn quota(self, unit: Resources, count: u64) -> Quota {
+        if self.excess.is_zero() {
+            return Quota {
+                left: self.left,
+                unit,
+                count,
+            };
+        }
+        Quota {
+            left: self.left,
+            unit: unit.times(count).plus(self.excess),
+            count: 1,
+        }
+    }
 }
 
 impl<'a> CapacityLeft<'a> {
@@ -153,16 +187,45 @@ impl<'a> CapacityLeft<'a> {
 
     /// What a pool leaves when all is gone that is being stopped.
     fn left_in(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> Resources {
-        let (limit, given) = self.rooms.bounds(pool);
-        let bound = limit.min_each(given.max_each(self.enforced.amount(pool)));
-        bound.plus(victims.going(pool)).minus(self.rooms.taken(pool).0)
+        let (most, stays) = self.bound_and_stays(pool, victims);
+        most.minus(stays)
     }
 
-    /// What a pool and all above it leave when all is gone that is being stopped.
-    pub(crate) fn left_in_all(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> Resources {
-        let chain = std::iter::once(pool).chain(self.known.facts.hierarchy.above(pool));
-        let least = |left: Resources, i: PoolIdx| left.min_each(self.left_in(i, victims));
-        chain.filter(|i| *i != ROOT).fold(Resources::MAX, least)
+    /// What a pool has beyond what it may have when all is gone that is being stopped.
+    fn excess_in(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> Resources {
+        let (most, stays) = self.bound_and_stays(pool, victims);
+        stays.minus(most)
+    }
+
+    /// What a pool may have, and what it has when all is gone that is being stopped.
+    fn bound_and_stays(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> (Resources, Resources) {
+        let (limit, given) = self.rooms.bounds(pool);
+        let most = limit.min_each(given.max_each(self.enforced.amount(pool)));
+        let stays = self.rooms.taken(pool).0.minus(victims.going(pool));
+        (most, stays)
+    }
+
+    /// What pools leave for units of a shape when all is gone that is being stopped.
+    fn left_in_all(
+        &self,
+        pools: impl Iterator<Item = PoolIdx>,
+        unit: Resources,
+        victims: &VictimCandidates<'_>,
+    ) -> PoolsLeft {
+        let none = PoolsLeft {
+            left: Resources::MAX,
+            excess: Resources::ZERO,
+        };
+        pools.fold(none, |all, i| PoolsLeft {
+            left: all.left.min_each(self.left_in(i, victims)),
+            excess: all.excess.max_each(self.excess_in(i, victims).in_kinds_of(unit)),
+        })
+    }
+
+    /// What the pool of a request and all above it leave for it when all is gone that is being stopped.
+    pub(crate) fn left_for(&self, request: &Request, victims: &VictimCandidates<'_>) -> PoolsLeft {
+        let chain = std::iter::once(request.pool).chain(self.known.facts.hierarchy.above(request.pool));
+        self.left_in_all(chain.filter(|i| *i != ROOT), request.unit.shape, victims)
     }
 
     /// The innermost pool above a requesting group that leaves too little for one unit of it.
@@ -181,7 +244,7 @@ impl<'a> CapacityLeft<'a> {
         let open = below.iter().fold(Resources::MAX, least);
         Some(PressedPool {
             pool,
-            left: above.iter().fold(Resources::MAX, least),
+            left: self.left_in_all(above.into_iter(), unit, victims),
             most: unit.count_in(open),
         })
     }

@@ -1,6 +1,7 @@
 //! The groups that preemption requests are for: what they still need, what capacity is held for them,
 //! and when a request is over.
 
+use crate::admission::second_round::EnforcedAmounts;
 use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
@@ -8,10 +9,13 @@ use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
+use crate::preemption::PreemptionInputs;
 use crate::preemption::requests::{OpenRequest, PreemptionRequests};
+use crate::preemption::victims::staying as staying_in_pools;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Span, Timestamp};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::Request;
+use echelon_core_pools::hierarchy::ROOT;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a preemption request is for: the slices, and what they ask for.
@@ -211,7 +215,45 @@ pub struct EndedRequest {
     pub in_vain: bool,
 }
 
-/// Ends requests that are met, not wanted any more, refused or too old.
+/// Notes since when groups could not use the capacity that shards hold for them on hosts. Their pool, or one
+/// above it, leaves nothing for a unit, even when all is gone that is being stopped: its entitlement has become
+/// less since the request was made. If that lasts, the request ends, and what the pool lacks is requested.
+pub(crate) fn note_unusable(
+    known: PreemptionInputs<'_>,
+    enforced: EnforcedAmounts<'_>,
+    now: Timestamp,
+) -> BTreeMap<ClaimId, Timestamp> {
+    let mut staying: Option<Vec<Resources>> = None;
+    let mut leaves_nothing = |request: &Request| {
+        let staying = staying.get_or_insert_with(|| staying_in_pools(known));
+        let facts = known.facts;
+        let chain = std::iter::once(request.pool).chain(facts.hierarchy.above(request.pool));
+        chain.filter(|i| *i != ROOT).any(|i| {
+            let (limit, given) = known.admission.rooms.bounds(i);
+            let most = limit.min_each(given.max_each(enforced.amount(i)));
+            let has = staying.get(i).copied().unwrap_or_default();
+            !request.unit.shape.fits(most.minus(has))
+        })
+    };
+    let mut out = BTreeMap::new();
+    for (id, view) in &known.requests.all {
+        let report = view.report.as_ref().filter(|r| r.holds_room());
+        let Some(report) = report.filter(|_| view.claim.quota.is_none()) else {
+            continue;
+        };
+        let claim = &view.claim;
+        let Some(claimant) = claimant(known.facts, claim.job, &claim.waits, &claim.parts) else {
+            continue;
+        };
+        let waits = claimant.ungranted(&report.open).iter().any(|(_, n)| *n > 0);
+        if waits && claimant.request.as_ref().is_some_and(&mut leaves_nothing) {
+            out.insert(*id, view.unusable_since.unwrap_or(now));
+        }
+    }
+    out
+}
+
+/// Ends requests that are met, not wanted or usable any more, refused or too old.
 pub(crate) fn expire(
     facts: &FederationFacts,
     claims: &mut PreemptionRequests,
@@ -233,7 +275,11 @@ pub(crate) fn expire(
             .clusters
             .get(&view.cluster)
             .is_some_and(|c| c.takes_grants());
-        let over = met || unwanted || short || !wanted_there || now >= view.since.plus(rules.patience);
+        let unusable = view
+            .unusable_since
+            .is_some_and(|since| now >= since.plus(rules.after));
+        let too_old = now >= view.since.plus(rules.patience);
+        let over = met || unwanted || short || unusable || too_old || !wanted_there;
         over.then_some(short || !view.had_room)
     };
     let over: Vec<(ClaimId, bool)> = claims

@@ -2,11 +2,13 @@
 
 use crate::admission::LastAdmission;
 use crate::admission::binding::bind;
+use crate::admission::second_round::EnforcedAmounts;
 use crate::config::Preemption;
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::preemption::capacity_left::UNBOUND;
+use crate::preemption::claimants::note_unusable;
 use crate::preemption::planner::{PlannedRequest, plan};
 use crate::preemption::requests::PreemptionRequests;
 use crate::preemption::starved::note;
@@ -68,7 +70,15 @@ pub(crate) fn open_requests(
         admission,
         requests,
     };
+    let enforced = EnforcedAmounts {
+        first,
+        sustained: &admission.sustained,
+    };
+    let unusable = note_unusable(known, enforced, now);
     let plan = plan(known, first, &rules, now, name);
+    for (id, view) in &mut requests.all {
+        view.unusable_since = unusable.get(id).copied();
+    }
     report.budget_left = plan.budget_left;
     requests.holders.extend(plan.holders);
     report

@@ -295,11 +295,7 @@ impl<N: FnMut() -> ClaimId> Planner<'_, N> {
         let quota = |releases: Resources| {
             stop.left_in_pools.map(|left| {
                 if is_at_one {
-                    Quota {
-                        left,
-                        unit,
-                        count: attempt.count,
-                    }
+                    left.quota(unit, attempt.count)
                 } else {
                     Quota {
                         left: Resources::ZERO,

@@ -32,6 +32,9 @@ pub struct OpenRequest {
     pub report: Option<ClaimReport>,
     /// Whether its shard ever held capacity for it, or stopped instances for capacity in a pool.
     pub had_room: bool,
+    /// Since when its group could not use the capacity that its shard holds for it, since a pool leaves
+    /// nothing for it.
+    pub(crate) unusable_since: Option<Timestamp>,
 }
 
 /// All preemption requests.
@@ -159,6 +162,7 @@ impl PreemptionRequests {
             since: now,
             report: None,
             had_room: false,
+            unusable_since: None,
         };
         self.all.insert(view.claim.id, view);
     }
@@ -243,6 +247,7 @@ impl PreemptionRequests {
                     since: now,
                     report: Some(report),
                     had_room: true,
+                    unusable_since: None,
                 };
                 self.all.insert(adopted.claim.id, adopted);
             } else {

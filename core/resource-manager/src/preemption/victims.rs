@@ -356,7 +356,7 @@ fn is_gang(job: &JobView) -> bool {
 
 /// What each pool will have, with those below it, when all that is being stopped is gone.
 /// What unanswered requests may take counts as gone, too.
-fn staying(known: PreemptionInputs<'_>) -> Vec<Resources> {
+pub(crate) fn staying(known: PreemptionInputs<'_>) -> Vec<Resources> {
     let mut out = sums(known, |sums| sums.allocated.minus(sums.leaving));
     let unanswered = known.requests.all.values().filter(|c| c.report.is_none());
     for claim in unanswered {

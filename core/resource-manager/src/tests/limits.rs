@@ -42,6 +42,22 @@ fn who_is_entitled_below_a_limit_that_is_reached_gets_his_part_of_it() {
 }
 
 #[test]
+fn below_a_pool_that_has_more_than_its_limit_so_much_more_is_stopped() {
+    for (limit, parts) in [(4, [2, 2]), (3, [2, 1])] {
+        let mut case = under_a_limit(6);
+        let x = case.job(1, batch(20).pool("/t/x"));
+        case.run_for(Span::seconds(2));
+        case.change_pool("/t", |pool| pool.limit.cpus = limit * 1000);
+        case.run_for(Span::seconds(40));
+        assert_eq!((active(&case, [x]), taken(&case)), ([6], 0), "nothing waits");
+        let y = case.job(2, batch(20).pool("/t/y"));
+        case.run_for(Span::minutes(2));
+        let stopped = 6 - u64::try_from(parts[0]).unwrap();
+        assert_eq!((active(&case, [x, y]), taken(&case)), (parts, stopped));
+    }
+}
+
+#[test]
 fn nobody_outside_of_the_pool_whose_limit_is_reached_loses_anything() {
     let mut case = under_a_limit(6);
     let x = case.job(1, batch(20).pool("/t/x").priority(9));
@@ -205,4 +221,29 @@ fn who_lacks_two_kinds_below_a_limit_gets_as_many_victims_as_the_scarcer_one_nee
     case.held = Some((ClusterId::new("a"), Vec::new()));
     case.run_for(Span::seconds(8));
     assert_eq!(case.requested(), [(3, 3)]);
+}
+
+#[test]
+fn what_is_held_on_hosts_is_free_again_if_a_pool_above_leaves_nothing_for_it() {
+    let mut case = Case::with(&[("a", 12)]);
+    for path in ["/t", "/t/x", "/t/y", "/o", "/r"] {
+        case.set_pool(path, 1_000_000);
+    }
+    case.run_for(Span::seconds(6));
+    let x = case.job(1, batch(4).pool("/t/x"));
+    let o = case.job(2, batch(20).pool("/o"));
+    case.run_for(Span::seconds(5));
+    assert_eq!(active(&case, [x, o]), [4, 8]);
+    case.shard("a").dies_at_once = false;
+    let y = case.job(3, batch(20).pool("/t/y"));
+    case.run_for(Span::seconds(40));
+    let requests = &case.rm.picture().preemption.all;
+    assert!(requests.values().any(|r| r.claim.quota.is_none()));
+    // Before its victims have ended, `/t` is entitled to less.
+    let r = case.job(4, batch(20).pool("/r"));
+    case.run_for(Span::seconds(5));
+    case.shard("a").dies_at_once = true;
+    case.at("a", |s, now| s.die(now));
+    case.run_for(Span::minutes(3));
+    assert_eq!(active(&case, [x, y, o, r]), [2, 2, 4, 4]);
 }

@@ -184,6 +184,7 @@ fn a_request_that_was_sent_and_is_forgotten_counts_as_taken() {
         since: case.now,
         report: None,
         had_room: false,
+        unusable_since: None,
     };
     let unknown = ClaimPart {
         group: main_group(),

@@ -40,7 +40,7 @@ fn in_racks(racks: &[&str]) -> JobSpec {
 }
 
 /// The daemon's live tasks by host.
-fn on_hosts(w: &World, of: JobId) -> BTreeMap<String, u32> {
+pub fn on_hosts(w: &World, of: JobId) -> BTreeMap<String, u32> {
     let mut out = BTreeMap::new();
     let live = w.cluster.live();
     let tasks = live.iter().filter(|t| t.starts_with(&of.to_string()));
@@ -68,7 +68,7 @@ fn on_both() -> World {
     w
 }
 
-fn start_batch(w: &mut World, of: JobId, instances: u32) {
+pub fn start_batch(w: &mut World, of: JobId, instances: u32) {
     let spec = JobBuilder::batch("crunch", instances).priority(1_000).build();
     w.store_head_of(of, &spec, echelon_core_model::job::Goal::default());
     let range = range(0, instances - 1);

@@ -1,5 +1,6 @@
 //! Instances with persistent volumes: where their volume is, there they run; nothing is destroyed without a stored wish.
 
+use crate::daemons::{on_hosts, start_batch};
 use crate::world::{World, config, job, marked, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState, TaskVolume};
 use echelon_core_model::bucket::{BLOCK_SIZE, BLOCKS_A_RUN, block_bucket};
@@ -9,7 +10,9 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::volume::VolumeWish;
-use echelon_core_model::{HostId, InstanceId, InstanceNumber, ReasonCode, Resources, RunState, VolumeId};
+use echelon_core_model::{
+    HostId, InstanceId, InstanceNumber, JobId, ReasonCode, Resources, RunState, VolumeId,
+};
 use echelon_core_shard::{Config, Mode, Shard};
 use echelon_core_testkit::build::{JobBuilder, main_group};
 
@@ -100,6 +103,28 @@ fn a_run_that_fails_comes_back_to_its_volume_whatever_room_others_have() {
     }
     let all: usize = w.cluster.hosts.keys().map(|h| w.cluster.volumes(h).len()).sum();
     assert_eq!((all, volume(&w, 0).0), (1, id));
+}
+
+#[test]
+fn an_instance_that_is_granted_no_more_keeps_no_capacity_where_its_volume_is() {
+    for granted in [0, 1] {
+        let mut w = one(&database().build());
+        let (id, host) = volume(&w, 0);
+        w.cluster.silent.push(host.clone());
+        w.order(&[range(0, 0)], granted);
+        w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+        w.drain();
+        let crunch = JobId(201);
+        start_batch(&mut w, crunch, 40);
+        w.cluster.silent.clear();
+        w.cluster.offer();
+        w.run(seconds(60));
+        let cores = w.cluster.hosts[&host].cpus / 1000;
+        let there = u64::from(on_hosts(&w, crunch)[host.as_str()]);
+        assert_eq!(there, cores - granted, "granted: {granted}");
+        assert_eq!(u64::try_from(on_hosts(&w, job()).len()), Ok(granted));
+        assert_eq!(w.cluster.volumes(&host), [id]);
+    }
 }
 
 #[test]
