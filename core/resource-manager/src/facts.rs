@@ -222,6 +222,17 @@ impl FederationFacts {
         let changed: Vec<&Pool> = pairs.filter(|(a, b)| a != b).map(|(_, b)| b).collect();
         let indexes = changed.iter().filter_map(|pool| self.hierarchy.find(&pool.path));
         self.revalued.extend(indexes);
+        // A bound of instances caps the demand of all pools below.
+        let pairs = self.pools.pools.values().zip(tree.pools.values());
+        let bounded = pairs.filter(|(a, b)| a.max_instances != b.max_instances);
+        let bounded: BTreeSet<PoolIdx> = bounded
+            .filter_map(|(_, b)| self.hierarchy.find(&b.path))
+            .collect();
+        if !bounded.is_empty() {
+            let hierarchy = Arc::clone(&self.hierarchy);
+            let is_below = |i: &PoolIdx| hierarchy.above(*i).any(|above| bounded.contains(&above));
+            self.revalued.extend(hierarchy.indexes().filter(is_below));
+        }
         let lent: Vec<Pool> = changed.iter().map(|pool| of_lent_capacity(pool)).collect();
         self.hierarchy = Arc::new(self.hierarchy.with_values(changed));
         self.by_shares = Arc::new(self.by_shares.with_values(&lent));

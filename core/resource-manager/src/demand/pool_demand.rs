@@ -8,7 +8,7 @@ use crate::demand::ledger::totals::OfPool;
 use crate::facts::FederationFacts;
 use echelon_core_model::Resources;
 use echelon_core_model::sum::MOST_COUNTED;
-use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use std::collections::BTreeMap;
 
 /// The demand of a pool.
@@ -85,11 +85,33 @@ pub(crate) fn wanted(
             .min_each(firmly.minus(firm))
             .min_each(by_controllers.minus(controllers));
     }
-    let most = Resources::of_each(MOST_COUNTED);
+    let most = Resources::of_each(MOST_COUNTED).min_each(by_instances(facts, ledger, pool, of));
     Wanted {
         ordinary: free.plus(firm).plus(controllers).plus(both).min_each(most),
-        lent: lent.min_each(most),
+        lent: lent.min_each(Resources::of_each(MOST_COUNTED)),
     }
+}
+
+/// The most that a pool can have of ordinary capacity by its bounds of instances, and those of the pools above
+/// it: what it has, and as many instances as it may begin, each as large as its largest. No bound is known of
+/// daemons.
+fn by_instances(facts: &FederationFacts, ledger: &Ledger, pool: PoolIdx, of: &OfPool) -> Resources {
+    let chain = std::iter::once(pool).chain(facts.hierarchy.above(pool));
+    let below_root = chain.filter(|i| *i != ROOT);
+    let bounds = below_root.filter_map(|i| Some(facts.hierarchy.pool(i)?.max_instances));
+    let most = bounds.min().unwrap_or(u64::MAX);
+    if most == u64::MAX {
+        return Resources::MAX;
+    }
+    let shapes = of
+        .by_choice()
+        .map(|(choice, _)| Some(ledger.class(choice.class?)?.shape));
+    let largest = shapes.collect::<Option<Vec<Resources>>>();
+    largest.map_or(Resources::MAX, |shapes| {
+        let largest = shapes.into_iter().fold(Resources::ZERO, Resources::max_each);
+        let more = most.saturating_sub(of.held().instances);
+        of.sums().ordinary.allocated.plus(largest.times(more))
+    })
 }
 
 /// The usable capacity of the clusters of a choice.

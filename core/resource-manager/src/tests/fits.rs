@@ -62,6 +62,33 @@ fn waits_for(case: &Case, job: JobId) -> String {
 }
 
 #[test]
+fn demand_beyond_the_instances_that_a_pool_may_have_takes_no_other_pools_share() {
+    // The bound of the pool itself, and of one above it.
+    for (bounded, most, wanted) in [("/q", 4, [20, 4]), ("/p", 6, [6, 18])] {
+        let mut case = pools().cluster("a", 24);
+        case.change_pool(bounded, |p| p.max_instances = most);
+        case.elect();
+        let jobs = ordinary(&mut case);
+        case.run_for(Span::minutes(2));
+        assert_eq!(
+            ["/p", "/q"].map(|path| entitled(&case, path)),
+            wanted,
+            "{bounded}"
+        );
+        let active = active(&case, jobs).map(|n| u64::try_from(n).unwrap());
+        assert_eq!(active, wanted, "{bounded}");
+        // The bound is changed while all of it is in use.
+        case.change_pool(bounded, |p| p.max_instances = u64::MAX);
+        case.run_for(Span::seconds(15));
+        assert_eq!(
+            ["/p", "/q"].map(|path| entitled(&case, path)),
+            [12, 12],
+            "{bounded}"
+        );
+    }
+}
+
+#[test]
 fn an_instance_larger_than_every_host_takes_no_share() {
     let mut case = contested();
     case.job(3, large(1_000, "/p/other"));

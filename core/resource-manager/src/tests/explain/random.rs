@@ -79,7 +79,7 @@ fn made(pools: &[RandomPool], cores: u64) -> (Case, Vec<JobId>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn a_fix_that_is_stated_admits_everything(
