@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SEEDS_IN_CI: u64 = 1000;
 const CONTESTED_IN_CI: u64 = 150;
 const WITH_DAEMONS_IN_CI: u64 = 150;
+const UNDER_PRESSURE_IN_CI: u64 = 60;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| {
@@ -100,6 +101,14 @@ fn pools_that_want_more_than_there_is_have_their_parts_in_the_end() {
     let count = number("ECHELON_SEEDS").unwrap_or(CONTESTED_IN_CI);
     if let Some((seed, outcome)) = chosen(count, Options::contested()) {
         panic!("{}", told("pools_that_want", seed, &outcome));
+    }
+}
+
+#[test]
+fn nested_pools_under_pressure_are_fair_and_lose_nothing() {
+    let count = number("ECHELON_SEEDS").unwrap_or(UNDER_PRESSURE_IN_CI);
+    if let Some((seed, outcome)) = chosen(count, Options::under_pressure()) {
+        panic!("{}", told("nested_pools", seed, &outcome));
     }
 }
 

@@ -67,6 +67,12 @@ pub struct LastAdmission {
 }
 
 impl LastAdmission {
+    /// Whether capacity is held for something that waits.
+    #[must_use]
+    pub const fn holds_capacity(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// What the second round has given a pool of ordinary capacity: the last time, or for as long as preemption
     /// waits. It is zero where there was none.
     #[must_use]

@@ -5,6 +5,8 @@
 //! that is bound without a grant. Work also returns that is granted and finds no host while another cluster
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
+mod contention;
+
 use crate::admission::binding::{allowance, quota_elsewhere};
 use crate::admission::router::{GroupOf, Router, Within, take};
 use crate::admission::{GrantChange, GrantTarget};
@@ -17,13 +19,13 @@ use crate::facts::job::{Avoided, JobView};
 use crate::facts::slice::SliceKey;
 use crate::lifecycle::rollouts;
 use crate::picture::Picture;
+use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
-use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Span, Timestamp};
-use echelon_core_pools::{Rooms, Side};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, Span, Timestamp};
+use echelon_core_pools::Rooms;
 use echelon_core_routing::Share;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +68,7 @@ pub(crate) fn give_back(
 ) -> ReturnsReport {
     let mut report = ReturnsReport::default();
     let mut lowered = Vec::new();
-    let (mut rooms, mut contended) = (Rooms::clone(&picture.admission.rooms), None);
+    let (mut rooms, mut contention) = (Rooms::clone(&picture.admission.rooms), None);
     let mut drain_left = rules.drain_batch;
     for id in jobs {
         let Some(mut job) = picture.facts.jobs.lend(id) else {
@@ -79,7 +81,7 @@ pub(crate) fn give_back(
             now,
             spill_after: rules.spill_after,
             drain_left,
-            contended,
+            contention,
             lowered,
             changed: false,
         };
@@ -88,7 +90,7 @@ pub(crate) fn give_back(
         Returns {
             rooms,
             drain_left,
-            contended,
+            contention,
             lowered,
             ..
         } = returns;
@@ -120,8 +122,8 @@ struct Returns<'a> {
     spill_after: Span,
     /// How many more instances may leave draining clusters in this cycle.
     drain_left: u64,
-    /// The outermost pools in which work waits for capacity of its pool. Computed on first use.
-    contended: Option<BTreeSet<String>>,
+    /// What waiting work lacks. Computed on first use.
+    contention: Option<Contention>,
     /// Grants that become smaller, since no host takes what they allow.
     lowered: Vec<(JobId, SliceKey, u64)>,
     /// Whether the last job was changed.
@@ -255,7 +257,7 @@ impl Returns<'_> {
     }
 
     /// Work that is granted and finds no host goes to a cluster with capacity. If there is none, its grant is
-    /// of more use to other work that waits for capacity of its pools.
+    /// of more use to other work that waits for capacity of its pools, or for smaller pieces of its cluster.
     fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
         let GroupOf { id, spec, group } = of;
         let Some(Stuck {
@@ -270,6 +272,7 @@ impl Returns<'_> {
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         let have = have(job, &key.group);
+        let unit = unit_of(&self.picture.facts, group);
         let shares = self.router.places(of, count, self.within(&have, &avoid));
         let elsewhere: u64 = shares.iter().map(|s| s.count).sum();
         let count = if elsewhere > 0 {
@@ -277,12 +280,11 @@ impl Returns<'_> {
         } else if hopeful && !beyond {
             // Capacity may be made for it on hosts here.
             return;
-        } else if beyond || self.is_contended(&spec.pool) {
+        } else if beyond || self.is_wanted(&spec.pool, &key.cluster, unit.shape.times(count)) {
             count
         } else {
             return;
         };
-        let unit = unit_of(&self.picture.facts, group);
         for share in shares {
             take(&mut self.rooms, &share.cluster, spec, unit, share.count);
         }
@@ -345,11 +347,11 @@ impl Returns<'_> {
         job.avoid.insert(key, avoided);
     }
 
-    /// Whether work waits for pool capacity in the outermost pool of a path.
-    fn is_contended(&mut self, path: &str) -> bool {
+    /// Whether other work would use so much that is granted to work of a pool at a cluster.
+    fn is_wanted(&mut self, path: &str, cluster: &ClusterId, freed: Resources) -> bool {
         let picture = self.picture;
-        let pools = self.contended.get_or_insert_with(|| contended(picture));
-        pools.contains(outermost(path))
+        let contention = self.contention.get_or_insert_with(|| Contention::new(picture));
+        contention.is_about_pool(path) || contention.is_about_cluster(picture, cluster, freed)
     }
 
     /// Work that is bound without a grant goes back after a while.
@@ -608,7 +610,9 @@ impl Returns<'_> {
             return;
         }
         if granted {
-            if elsewhere.is_none() && !self.is_contended(&spec.pool) {
+            let granted = spec.groups.iter().map(|g| g.room().times(count(g)));
+            let granted = granted.fold(Resources::ZERO, Resources::plus);
+            if elsewhere.is_none() && !self.is_wanted(&spec.pool, &first.cluster, granted) {
                 return;
             }
             for line in lines {
@@ -677,23 +681,4 @@ fn mark_all(job: &mut JobView, to: Option<&ClusterId>) -> bool {
         changed |= !numbers.is_empty();
     }
     changed
-}
-
-/// The outermost pools in which work is refused by a pool's limit or entitlement.
-fn contended(picture: &Picture) -> BTreeSet<String> {
-    let rooms = &picture.admission.rooms;
-    let refused = picture.demand.ledger.queue().pools().filter(|(pool, lines)| {
-        let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(*pool, side)));
-        lines.likenesses().any(|like| {
-            let left = left.iter().find(|(side, _)| *side == like.terms.side);
-            let why = left.and_then(|(_, left)| rooms.lacking(left, like));
-            why.is_some_and(|code| code.layer() == Layer::Pool)
-        })
-    });
-    let pools = refused.filter_map(|(pool, _)| picture.facts.hierarchy.pool(pool));
-    pools.map(|p| outermost(&p.path).to_owned()).collect()
-}
-
-fn outermost(path: &str) -> &str {
-    path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }

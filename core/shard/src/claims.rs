@@ -257,6 +257,12 @@ impl Shard {
         wanted.bound.len() - before == due
     }
 
+    /// Whether room is held for a group that is not bound to it.
+    pub(crate) fn finds_its_held_room(&self, wanted: &Wanted) -> bool {
+        let is_held = !self.claims.held_for(wanted.job, &wanted.group).is_empty();
+        is_held && self.goes_its_own_way(wanted)
+    }
+
     fn goes_its_own_way(&self, wanted: &Wanted) -> bool {
         wanted.siting.depends_on_runs() || wanted.together.required || self.has_volume(wanted)
     }
@@ -278,7 +284,7 @@ impl Shard {
             for (host, n) in self.claims.held_for(wanted.job, &wanted.group) {
                 let bound = wanted.bound.iter().filter(|b| b.host == *host).count();
                 let bound = u64::try_from(bound).unwrap_or(u64::MAX);
-                // Of what may be anywhere the room is left open for all: it is among those who ask.
+                // What may be anywhere is alone in its problem, so that the room is open to it and to nothing else.
                 let used = if own_way { n } else { bound.min(n) };
                 if let Some(sum) = aside.get_mut(host) {
                     *sum = sum.minus(wanted.resources.times(used));

@@ -185,16 +185,18 @@ impl Shard {
     }
 
     fn begin_round(&mut self) {
-        let groups = &self.picture.groups;
-        let rank = |n: &u32| {
-            let group = groups.get(n)?;
-            let priority = group.spec.as_ref().map_or(0, |s| s.precedence());
-            Some((Reverse(priority), group.job(), *n))
-        };
-        self.placing.round = self.placing.hungry.keys().filter_map(rank).collect();
+        let hungry = self.placing.hungry.keys();
+        self.placing.round = hungry.filter_map(|n| self.rank(*n)).collect();
         self.placing.more.clear();
         self.placing.last_mark = self.placing.mark.replace(self.hosts.mark());
         self.placing.partial = false;
+    }
+
+    /// The place of a group in a round.
+    fn rank(&self, number: u32) -> Option<(Reverse<u32>, JobId, u32)> {
+        let group = self.picture.groups.get(&number)?;
+        let priority = group.spec.as_ref().map_or(0, |s| s.precedence());
+        Some((Reverse(priority), group.job(), number))
     }
 
     /// How many may be launched now, at most a problem's size, when anything waits for that.
@@ -298,7 +300,23 @@ impl Shard {
                 out.push(wanted);
             }
         }
-        out
+        self.claimants_first(out)
+    }
+
+    /// Where capacity is held for something that is not bound to it, placement is asked for that alone, and for the others in the
+    /// next problem: what is held is open in its own problem, and others would take it.
+    fn claimants_first(&mut self, wanted: Vec<placement::Wanted>) -> Vec<placement::Wanted> {
+        let claimant = wanted.iter().find(|w| self.finds_its_held_room(w)).map(|w| w.job);
+        let Some(job) = claimant else {
+            return wanted;
+        };
+        let (own, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|w| w.job == job);
+        let numbers = others
+            .iter()
+            .filter_map(|w| self.picture.number_of(w.job, &w.group));
+        let entries: Vec<_> = numbers.filter_map(|n| self.rank(n)).collect();
+        self.placing.round.extend(entries);
+        own
     }
 
     /// Adds what a gang wants, all of it or nothing: as much as is `left`, or, as the first of a problem, whatever it is; what goes

@@ -108,8 +108,13 @@ impl World {
     /// Thinks of users and of what they will ask for.
     pub(crate) fn plan_users(&mut self) {
         for n in 0..self.options.jobs {
-            let (spec, plans) = self.think(n);
-            self.users.0.push(User::new(spec, plans));
+            let user = if self.options.pressure {
+                self.think_of_pressure(n)
+            } else {
+                let (spec, plans) = self.think(n);
+                User::new(spec, plans)
+            };
+            self.users.0.push(user);
             let at = self.dice.users.span(Span::ZERO, Span(self.options.faulty.0 / 2));
             self.queue.plan(BEGIN.plus(at), Item::User(n));
         }
@@ -252,7 +257,7 @@ impl World {
                         origin: None,
                         hash: fnv1a(text.as_bytes()),
                         bytes: text.len(),
-                        priority: Some(0),
+                        priority: Some(spec.priority),
                         violations: Vec::new(),
                         spec,
                     };
@@ -321,6 +326,7 @@ impl World {
                 .line(self.now, &format!("user{n}: {asked:?} acknowledged for {job}"));
             user.acknowledged.push(asked);
             self.last_answer = Some(self.now);
+            self.note_cause();
         }
         self.queue.plan(self.now.plus(pause), Item::User(n));
         for manager in 0..self.managers.len() {

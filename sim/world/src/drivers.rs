@@ -9,6 +9,7 @@ use crate::links::Links;
 use crate::members::{Election, LEASE};
 use crate::mesos::{self, ClusterWorld};
 use crate::options::Options;
+use crate::pressure::{PressureNotes, drawn};
 use crate::process::{Process, Who};
 use crate::queue::Queue;
 use crate::storage::Asker;
@@ -35,9 +36,11 @@ impl World {
     /// A world before its first moment.
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
+        let mut dice = Dice::new(seed);
+        let options = drawn(options, &mut dice);
         let mut world = Self {
             now: BEGIN,
-            dice: Dice::new(seed),
+            dice,
             queue: Queue::default(),
             trace: Trace::new(if options.detailed { WHOLE } else { TAIL }),
             store: ModelStore::new(),
@@ -52,6 +55,7 @@ impl World {
             backups: Backups::default(),
             trees: Trees::default(),
             touched: Touched::default(),
+            pressure: PressureNotes::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
             moved: 0,
@@ -75,7 +79,9 @@ impl World {
         for n in 0..self.options.clusters {
             let seed = self.dice.seeds.below(u64::MAX);
             let (id, mesos) = mesos::cluster(&format!("c{n}"), self.options.hosts, seed);
-            self.store_cluster(&id);
+            if self.is_founded(n) {
+                self.store_cluster(&id);
+            }
             self.elections
                 .insert(Role::Shard(id.clone()), Election::default());
             let mut cluster = ClusterWorld {
@@ -110,7 +116,7 @@ impl World {
         everyone.into_iter().for_each(|who| self.join(who));
     }
 
-    fn store_cluster(&mut self, id: &ClusterId) {
+    pub(crate) fn store_cluster(&mut self, id: &ClusterId) {
         let cluster = Cluster {
             id: id.clone(),
             name: id.to_string(),
@@ -401,6 +407,7 @@ impl World {
     }
 
     pub(crate) fn start(&mut self, who: Who) {
+        self.note_cause();
         if self.backups.are_stopped {
             return;
         }
@@ -450,6 +457,7 @@ impl World {
     }
 
     pub(crate) fn resume(&mut self, who: Who) {
+        self.note_cause();
         let role = self.role_of(who);
         let alive = match who {
             Who::Manager(i) => self.managers.get(i).is_some_and(|p| p.driver.is_some()),

@@ -42,6 +42,8 @@ impl World {
         self.broken.extend(left);
         let lost = self.judge_logs();
         self.broken.extend(lost);
+        let under_pressure = self.judge_pressure();
+        self.broken.extend(under_pressure);
     }
 
     /// A pool that an operator has made pools below takes no jobs, and says so.
@@ -97,6 +99,9 @@ impl World {
         match (state, stopped) {
             (Some(s), _) if s.is_ended() && may_end(&user.spec, &head, s) && live == 0 => None,
             (Some(JobState::Running), false) if live == wanted => None,
+            (Some(JobState::Running | JobState::Waiting), false) if self.options.pressure => {
+                self.judge_demand(n)
+            }
             // What each pool has is judged.
             (Some(JobState::Running | JobState::Waiting), false) if self.options.pools > 1 => None,
             (_, false) if wanted == 0 && live == 0 => None,

@@ -4,6 +4,7 @@ use crate::members::{LEASE, SESSION};
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
+use echelon_core_model::cluster::Wish;
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,14 @@ pub enum Fault {
     },
     /// An operator switches kills off for this long.
     KillsOff(Span),
+    /// A cluster joins.
+    Join(usize),
+    /// An operator wants this of a cluster.
+    SetWish(usize, Wish),
+    /// All processes and hosts of a cluster are gone for this long.
+    LoseCluster(usize, Span),
+    /// A pool gets another share.
+    Share(usize, u64),
     /// A cluster's master fails over.
     FailMaster(usize),
     /// All hosts of a cluster but one are lost with all that runs there, and the next master knows none of
@@ -146,6 +155,7 @@ impl World {
             self.plan_fault(drain);
         }
         self.plan_moves();
+        self.plan_pressure();
         self.plan_kills_on();
         for _ in 0..rates.switches {
             let span = self.dice.faults.span(Span::seconds(5), Span::minutes(2));
@@ -206,6 +216,7 @@ impl World {
     /// Does a fault.
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.trace.line(self.now, &format!("fault {fault:?}"));
+        self.note_cause();
         match fault {
             Fault::Crash(who, span) => {
                 self.kill(who);
@@ -251,6 +262,13 @@ impl World {
                 notice,
                 away,
             } => self.plan_maintenance(cluster, host, (notice, away)),
+            Fault::Join(cluster) => {
+                let id = self.cluster_id(cluster);
+                self.store_cluster(&id);
+            }
+            Fault::SetWish(cluster, wish) => self.set_wish(cluster, wish),
+            Fault::LoseCluster(cluster, span) => self.lose_cluster(cluster, span),
+            Fault::Share(pool, share) => self.set_share(pool, share),
             Fault::FailMaster(cluster) => self.fail_master(cluster),
             Fault::LoseHosts(cluster, span) => {
                 for agent in self.lose_hosts(cluster) {

@@ -4,6 +4,7 @@
 use crate::bounds::{bound, raise_reservations};
 use crate::invariants::Broken;
 use crate::options::Options;
+use crate::pressure::draw_pools;
 use crate::shares::{pool_of, reservation};
 use crate::world::World;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
@@ -43,6 +44,9 @@ impl World {
                 .values_mut()
                 .for_each(|pool| bound(pool, &mut self.dice.trees));
             raise_reservations(&mut pools);
+        }
+        if self.options.pressure {
+            pools = draw_pools(&mut self.dice.trees);
         }
         let tree = PoolTree {
             version: Version(1),

@@ -111,6 +111,7 @@ impl Facts {
             _ => None,
         };
         world.broken.extend(wrong);
+        world.note_pressure(&id, call);
         let behind = done_while_behind(world, call);
         world.broken.extend(behind);
     }
@@ -395,6 +396,9 @@ impl World {
                 invariant: 4,
                 what: format!("resource manager: {b}"),
             }));
+            if self.options.pressure {
+                self.judge_grants(index);
+            }
         }
     }
 

@@ -37,6 +37,7 @@ mod others;
 mod parts;
 mod played;
 mod pods;
+mod pressure;
 mod process;
 mod queue;
 mod restarts;

@@ -5,7 +5,7 @@ use crate::invariants::{Broken, Facts};
 use crate::others::Other;
 use crate::process::{Process, Who};
 use crate::world::{BEGIN, Item, World};
-use echelon_core_hosts::{Call, Event, Refusal};
+use echelon_core_hosts::{Call, Event, Refusal, TaskState};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_shard::{self as shard, Shard};
 use echelon_proto::convert::mesos::{Framework, call_to_wire, event_from_wire};
@@ -247,6 +247,17 @@ impl World {
             }
             if let Event::Update(status) = &event {
                 self.facts.told(status);
+                // A kill changes nothing that was not decided before.
+                if !matches!(
+                    status.state,
+                    TaskState::Staging
+                        | TaskState::Starting
+                        | TaskState::Running
+                        | TaskState::Killing
+                        | TaskState::Killed
+                ) {
+                    self.note_cause();
+                }
             }
             self.tell(who, event);
         }
@@ -397,6 +408,7 @@ impl World {
         c.mesos.start_agent(id, now);
         c.mesos.heal_agent(id, now);
         self.facts.agent_back(id.as_str(), now);
+        self.note_cause();
         self.flush_mesos(cluster);
     }
 

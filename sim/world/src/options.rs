@@ -42,6 +42,14 @@ pub struct Options {
     pub settle: Span,
     /// What goes wrong.
     pub faults: FaultRates,
+    /// Whether clusters, pools and jobs are drawn as `pressure.rs` says, of which `clusters` are the most.
+    pub pressure: bool,
+    /// Whether such a world is broken by a request that fits its pool's entitlement and that later work of its pool
+    /// overtakes.
+    pub judges_starvation: bool,
+    /// Whether it is broken by work that waits in the end for free capacity, or inside its pool's entitlement while
+    /// others have more than theirs.
+    pub judges_rest: bool,
     /// Whether the trace tells every message and every call, for whoever looks into a failure.
     pub detailed: bool,
 }
@@ -85,6 +93,14 @@ pub struct FaultRates {
     pub late_specs: u32,
     /// Calls to Mesos in a thousand that are lost with their connection.
     pub calls: u32,
+    /// Clusters that join later; the first is always there.
+    pub joins: u32,
+    /// Times that a cluster is drained or cordoned for a while.
+    pub wishes: u32,
+    /// Times that all processes and hosts of a cluster are lost for a while.
+    pub outages: u32,
+    /// Times that a pool gets another share.
+    pub shares: u32,
 }
 
 impl Options {
@@ -128,7 +144,14 @@ impl Options {
                 storage: 0,
                 late_specs: 0,
                 calls: 0,
+                joins: 0,
+                wishes: 0,
+                outages: 0,
+                shares: 0,
             },
+            pressure: false,
+            judges_starvation: false,
+            judges_rest: false,
             detailed: false,
         }
     }
@@ -173,7 +196,11 @@ impl Options {
                 storage: 20,
                 late_specs: 300,
                 calls: 20,
+                ..Self::calm().faults
             },
+            pressure: false,
+            judges_starvation: false,
+            judges_rest: false,
             detailed: false,
         }
     }
@@ -209,6 +236,37 @@ impl Options {
                 trees: 4,
                 ..stormy.faults
             },
+            ..stormy
+        }
+    }
+
+    /// Nested pools that want more than there is, with mixed shapes and kinds of work, on 1 to 5 clusters that join,
+    /// drain, are cordoned and are lost for a while.
+    #[must_use]
+    pub const fn under_pressure() -> Self {
+        let stormy = Self::stormy();
+        Self {
+            clusters: 5,
+            lent: 0,
+            more_pools: &[],
+            bounded: 0,
+            lease: Span::seconds(20),
+            jobs: 10,
+            instances: 12,
+            settle: Span::minutes(20),
+            faults: FaultRates {
+                agents: 1,
+                maintenances: 0,
+                drains: 0,
+                estimates: 0,
+                trees: 0,
+                joins: 1,
+                wishes: 3,
+                outages: 1,
+                shares: 3,
+                ..stormy.faults
+            },
+            pressure: true,
             ..stormy
         }
     }

@@ -9,6 +9,7 @@ use crate::links::Links;
 use crate::members::{Election, Told};
 use crate::mesos::ClusterWorld;
 use crate::options::Options;
+use crate::pressure::PressureNotes;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
 use crate::storage::Asker;
@@ -149,6 +150,7 @@ pub struct World {
     pub(crate) backups: Backups,
     pub(crate) trees: Trees,
     pub(crate) touched: Touched,
+    pub(crate) pressure: PressureNotes,
     pub(crate) broken: Vec<Broken>,
     /// The revisions of resource managers' pictures that were looked at, with their lives.
     pub(crate) judged: BTreeMap<usize, (u64, u64)>,
@@ -180,6 +182,8 @@ pub struct Outcome {
     pub accepted: u64,
     /// Times that storage was put back and resumed.
     pub resumed: u64,
+    /// Runs that were stopped to make capacity, in a world under pressure.
+    pub preempted: u64,
     /// Leaderships of all roles.
     pub leaderships: u64,
     /// The last lines of the trace.
@@ -228,6 +232,7 @@ impl World {
             moved: self.moved,
             accepted: self.accepted,
             resumed: self.backups.resumed,
+            preempted: self.pressure.preempted(),
             leaderships: self.leaderships(),
             tail: self.trace.lines().map(str::to_owned).collect(),
             broken: self.broken,
@@ -356,6 +361,7 @@ impl World {
         let election = self.elections.get_mut(role);
         let soon = election.map_or(soon, |e| e.in_order(told.who(), soon));
         self.trace.line(self.now, &format!("{told:?}"));
+        self.note_cause();
         match told {
             Told::Elected(Who::Manager(i), life) => {
                 self.tell_manager((i, life), soon, rm::Event::Elected { published })

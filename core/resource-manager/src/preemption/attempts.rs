@@ -129,7 +129,7 @@ impl AttemptInputs<'_, '_> {
 
     /// Others below a pool have more than their own, at whatever cluster. All that is wanted comes from one
     /// cluster, or one unit does, or one unit comes from several. If each cluster is full, victims must be
-    /// where the group waits: there they release capacity of the cluster, too.
+    /// where the group waits: there they release what the cluster lacks, too.
     fn below_pool(&self, shortage: &Shortage, pressed: &PressedPool) -> Attempts {
         let request = &shortage.request;
         let mut out = Attempts::default();
@@ -145,13 +145,19 @@ impl AttemptInputs<'_, '_> {
         let unit = request.unit.shape;
         let mut stop_at = |slice: &SliceRequest, clusters: &[ClusterId], most: u64| {
             let wanted = slice.more.min(shortage.most).min(pressed.most);
-            for count in counts(wanted, most) {
+            let left = if self.left.fits_at(&slice.cluster, request.unit) {
+                pressed.left
+            } else {
+                let there = self.left.at(&slice.cluster, request.unit);
+                pressed.left.within_cluster(there)
+            };
+            for count in counts(wanted, left.at_once(most)) {
                 let stop = StopAttempt {
                     clusters: clusters.to_vec(),
-                    lacking: pressed.left.lacking(unit.times(count)),
+                    lacking: left.lacking(unit.times(count)),
                     choice: Resources::ZERO,
                     from: VictimSource::SurplusBelow(pressed.pool),
-                    left_in_pools: Some(pressed.left),
+                    left_in_pools: Some(left),
                     is_whole: true,
                     wanted,
                 };
@@ -160,8 +166,9 @@ impl AttemptInputs<'_, '_> {
         };
         if let Some(slice) = with_capacity.first() {
             let clusters = self.clusters_below(request, pressed.pool);
+            let most = unit.count_in(self.left.at(&slice.cluster, request.unit));
             for cluster in clusters.chunks(1) {
-                stop_at(slice, cluster, self.limits.left());
+                stop_at(slice, cluster, self.limits.left().min(most));
             }
             if clusters.len() > 1 {
                 stop_at(slice, &clusters, 1);
@@ -208,7 +215,7 @@ impl AttemptInputs<'_, '_> {
             }
             let there = self.left.at(&slice.cluster, request.unit);
             let wanted = slice.more.min(shortage.most);
-            for count in counts(wanted, self.limits.left()) {
+            for count in counts(wanted, left.at_once(self.limits.left())) {
                 let all = request.unit.shape.times(count);
                 let (in_pools, at_cluster) = (left.lacking(all), all.minus(there));
                 if in_pools.is_zero() && at_cluster.is_zero() {

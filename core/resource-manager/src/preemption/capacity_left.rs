@@ -8,7 +8,7 @@ use crate::preemption::claimants::withheld;
 use crate::preemption::victims::VictimCandidates;
 use echelon_core_model::claim::Quota;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::{ClusterId, Generation, JobId, Resources};
+use echelon_core_model::{ClusterId, Generation, JobId, Kind, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{Held, Hold, Request, Rooms, Side, SliceRequest, Turn, Unit};
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ pub(crate) struct PressedPool {
 pub(crate) struct PoolsLeft {
     /// The least that one of them leaves.
     left: Resources,
-    /// The most that one of them has beyond what it may have, in kinds that the units use. So much more has
-    /// to go before one unit may begin.
+    /// The most that one of them has beyond what it may have, in whole units. So much more has to go before one
+    /// unit may begin. Less than a unit is what a second round gives, since no pool can use it of its own.
     excess: Resources,
 }
 
@@ -51,6 +51,19 @@ impl PoolsLeft {
     /// What has to go for so much.
     pub(crate) fn lacking(self, all: Resources) -> Resources {
         all.plus(self.excess).minus(self.left)
+    }
+
+    /// The same where a cluster leaves only so much.
+    pub(crate) fn within_cluster(self, there: Resources) -> Self {
+        Self {
+            left: self.left.min_each(there),
+            ..self
+        }
+    }
+
+    /// For how many units capacity may be made at once. Where a pool has too much, it is all or nothing, so one.
+    pub(crate) fn at_once(self, most: u64) -> u64 {
+        if self.excess.is_zero() { most } else { most.min(1) }
     }
 
     /// The same as a shard is asked for it: so many units, or all of them and the excess as one whole.
@@ -187,22 +200,23 @@ impl<'a> CapacityLeft<'a> {
 
     /// What a pool leaves when all is gone that is being stopped.
     fn left_in(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> Resources {
-        let (most, stays) = self.bound_and_stays(pool, victims);
-        most.minus(stays)
+        let taken = self.rooms.taken(pool).0.minus(victims.going(pool));
+        self.most_of(pool).minus(taken)
     }
 
-    /// What a pool has beyond what it may have when all is gone that is being stopped.
+    /// What a pool has beyond what it may have when all is gone that is being stopped. Capacity that is only
+    /// held for something does not count, nor does what the second round gives.
     fn excess_in(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> Resources {
-        let (most, stays) = self.bound_and_stays(pool, victims);
-        stays.minus(most)
+        let second = self.known.admission.second_amount(pool);
+        let limit = self.rooms.bounds(pool).0;
+        let most = self.most_of(pool).max_each(second.min_each(limit));
+        victims.stays(pool).minus(most)
     }
 
-    /// What a pool may have, and what it has when all is gone that is being stopped.
-    fn bound_and_stays(&self, pool: PoolIdx, victims: &VictimCandidates<'_>) -> (Resources, Resources) {
+    /// What a pool may have.
+    fn most_of(&self, pool: PoolIdx) -> Resources {
         let (limit, given) = self.rooms.bounds(pool);
-        let most = limit.min_each(given.max_each(self.enforced.amount(pool)));
-        let stays = self.rooms.taken(pool).0.minus(victims.going(pool));
-        (most, stays)
+        limit.min_each(given.max_each(self.enforced.amount(pool)))
     }
 
     /// What pools leave for units of a shape when all is gone that is being stopped.
@@ -218,7 +232,7 @@ impl<'a> CapacityLeft<'a> {
         };
         pools.fold(none, |all, i| PoolsLeft {
             left: all.left.min_each(self.left_in(i, victims)),
-            excess: all.excess.max_each(self.excess_in(i, victims).in_kinds_of(unit)),
+            excess: all.excess.max_each(whole_units(self.excess_in(i, victims), unit)),
         })
     }
 
@@ -276,4 +290,13 @@ impl<'a> CapacityLeft<'a> {
         let pool = self.known.facts.hierarchy.pool(pool);
         pool.map(|p| p.path.clone()).unwrap_or_default()
     }
+}
+
+/// So much of each kind in whole units. Kinds that a unit does not use are left out.
+fn whole_units(amount: Resources, unit: Resources) -> Resources {
+    Kind::ALL.into_iter().fold(Resources::ZERO, |out, kind| {
+        let part = amount.get(kind).checked_rem(unit.get(kind));
+        let whole = part.map_or(0, |part| amount.get(kind).saturating_sub(part));
+        out.with(kind, whole)
+    })
 }

@@ -141,6 +141,11 @@ impl<'a> VictimCandidates<'a> {
         of(&self.has).minus(of(&self.staying))
     }
 
+    /// What a pool will have when all is gone that was offered or is being stopped.
+    pub(crate) fn stays(&self, pool: PoolIdx) -> Resources {
+        self.staying.get(pool).copied().unwrap_or_default()
+    }
+
     /// The rank of the first preemption candidate at a cluster, of those in some pools.
     pub(crate) fn first_at(&self, cluster: &ClusterId, pools: &BTreeSet<PoolIdx>) -> Option<(bool, u32)> {
         let mut losers = self.known.ledger.losers(cluster, |pool| pools.contains(&pool));
@@ -284,8 +289,7 @@ impl<'a> VictimCandidates<'a> {
 
     /// What a pool has beyond what it is entitled to.
     fn surplus(&self, pool: PoolIdx) -> Resources {
-        let has = self.staying.get(pool).copied().unwrap_or_default();
-        has.minus(self.enforced.amount(pool))
+        self.stays(pool).minus(self.enforced.amount(pool))
     }
 }
 
