@@ -44,12 +44,6 @@ pub struct Options {
     pub faults: FaultRates,
     /// Whether clusters, pools and jobs are drawn as `pressure.rs` says, of which `clusters` are the most.
     pub pressure: bool,
-    /// Whether such a world is broken by a request that fits its pool's entitlement and that later work of its pool
-    /// overtakes.
-    pub judges_starvation: bool,
-    /// Whether it is broken by work that waits in the end for free capacity, or inside its pool's entitlement while
-    /// others have more than theirs.
-    pub judges_rest: bool,
     /// Whether the trace tells every message and every call, for whoever looks into a failure.
     pub detailed: bool,
 }
@@ -150,8 +144,6 @@ impl Options {
                 shares: 0,
             },
             pressure: false,
-            judges_starvation: false,
-            judges_rest: false,
             detailed: false,
         }
     }
@@ -199,8 +191,6 @@ impl Options {
                 ..Self::calm().faults
             },
             pressure: false,
-            judges_starvation: false,
-            judges_rest: false,
             detailed: false,
         }
     }

@@ -443,14 +443,10 @@ impl World {
         let in_vain = stopped_in_vain(&notes.stops, &notes.launches, cause);
         let why = self.users.0.iter().filter_map(|user| self.progress(user.job?));
         let why: Vec<_> = why.flat_map(|progress| progress.waiting).collect();
-        let stand = self.stand().filter(|_| self.options.judges_rest);
-        let unfair = stand.and_then(|stand| Some(format!("{}: {stand:?}; {why:?}", stand.unfair()?)));
-        let starved = if self.options.judges_starvation {
-            self.starved()
-        } else {
-            None
-        };
-        let found = [(28, in_vain), (14, unfair), (14, starved)].into_iter();
+        let unfair = self
+            .stand()
+            .and_then(|stand| Some(format!("{}: {stand:?}; {why:?}", stand.unfair()?)));
+        let found = [(28, in_vain), (14, unfair), (14, self.starved())].into_iter();
         found
             .filter_map(|(invariant, what)| {
                 Some(Broken {
