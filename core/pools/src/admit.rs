@@ -8,7 +8,7 @@ use crate::fair::Users;
 use crate::fill::{Taker, fill};
 use crate::hierarchy::PoolIdx;
 use crate::hold::{HoldScope, Holds, InForce};
-use crate::queue::{Likeness, Line, Queue, Turn};
+use crate::queue::{Likeness, Line, Lines, Queue, Turn};
 use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Reason, ReasonCode};
@@ -206,6 +206,16 @@ impl Admission {
     }
 }
 
+/// A queue of a pool that may get something.
+struct OpenLine<'a, T> {
+    pool: PoolIdx,
+    like: &'a Likeness,
+    /// What comes after the one that is looked at next.
+    behind: T,
+    /// Nothing of it was looked at.
+    is_new: bool,
+}
+
 /// Admits what fits of one side, and takes its capacity out of `rooms`. Looks at the first of each queue of requests that are
 /// alike, and at those behind it as long as something is admitted. `ask` gives the request of a turn. In a pool that is fair to
 /// its users the same group may get something more than once. Holds keep capacity from what `scope` says, and with
@@ -224,12 +234,15 @@ pub fn admit(
     }
     // Only queues count of which the first would fit before anything is admitted.
     let before = rooms.clone();
+    let open_pools = before.open_pools(side, queue.pools().map(|(pool, lines)| (pool, lines.least())));
     let is_open = |pool: PoolIdx, like: &Likeness| {
-        let is_full = || side == Side::Ordinary && before.is_full(pool, like.unit.shape);
-        like.terms.side == side && !is_full() && before.lacking(&before.left(pool, side), like).is_none()
+        like.terms.side == side && before.lacking(&before.left(pool, side), like).is_none()
     };
     let mut fair = Vec::new();
     for (pool, of_pool) in queue.of_users() {
+        if open_pools.binary_search(&pool).is_err() {
+            continue;
+        }
         let of_users = of_pool.iter().filter(|(like, _)| like.user.is_some());
         let open = of_users.filter(|(like, _)| is_open(pool, like));
         let open: Vec<_> = open.map(|(like, line)| (like, line.turns())).collect();
@@ -238,35 +251,41 @@ pub fn admit(
         }
     }
     // All others are looked at one after another, until nothing is left that any of them could get.
-    let mut unseen = queue.heads().peekable();
     let mut lines = Vec::new();
     let first = fair.iter().enumerate();
     let heads = first.filter_map(|(i, users)| Some(Reverse((users.head()?, i))));
-    let mut heads: BinaryHeap<Reverse<(&Turn, usize)>> = heads.collect();
+    let mut heads: Vec<Reverse<(&Turn, usize)>> = heads.collect();
+    for pool in open_pools {
+        let of_pool = queue.lines_of(pool).into_iter().flat_map(Lines::iter);
+        for (like, line) in of_pool.filter(|(like, _)| like.user.is_none()) {
+            let mut turns = line.turns();
+            if let Some(first) = turns.next() {
+                heads.push(Reverse((first, fair.len() + lines.len())));
+                lines.push(OpenLine {
+                    pool,
+                    like,
+                    behind: turns,
+                    is_new: true,
+                });
+            }
+        }
+    }
+    let mut heads = BinaryHeap::from(heads);
     let mut out: Vec<Admission> = Vec::new();
     let had_begun = |of: &Turn| begun.contains(&of.job);
     let mut kept = InForce::new(holds, scope, rooms, had_begun);
     let mut is_over = false;
     while !is_over {
-        let is_next = match (unseen.peek(), heads.peek()) {
-            (Some((turn, ..)), Some(Reverse((head, _)))) => turn < head,
-            (unseen, _) => unseen.is_some(),
-        };
-        if is_next {
-            if let Some((turn, pool, like)) = unseen.next()
-                && is_open(pool, like)
-                && let Some(line) = queue.line(pool, like)
-            {
-                let mut behind = line.turns();
-                behind.next();
-                heads.push(Reverse((turn, fair.len() + lines.len())));
-                lines.push((pool, like, behind));
-            }
-            continue;
-        }
         let Some(Reverse((turn, i))) = heads.pop() else {
             break;
         };
+        let line = i.checked_sub(fair.len()).and_then(|i| lines.get_mut(i));
+        if let Some(line) = line
+            && std::mem::take(&mut line.is_new)
+            && !is_open(line.pool, line.like)
+        {
+            continue;
+        }
         kept.reach(turn, rooms, |of| {
             had_begun(of) || out.iter().any(|a| a.job == of.job)
         });
@@ -279,11 +298,11 @@ pub fn admit(
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
         }
-        let Some((pool, like, behind)) = i.checked_sub(fair.len()).and_then(|i| lines.get_mut(i)) else {
+        let Some(line) = i.checked_sub(fair.len()).and_then(|i| lines.get_mut(i)) else {
             continue;
         };
-        kept.face(*pool, rooms);
-        if rooms.lacking(&rooms.left(*pool, side), like).is_some() {
+        kept.face(line.pool, rooms);
+        if rooms.lacking(&rooms.left(line.pool, side), line.like).is_some() {
             kept.leave(turn, rooms, had_begun(turn));
             continue;
         }
@@ -300,7 +319,7 @@ pub fn admit(
             out.extend(request.groups_of(admission));
             is_over = total > 0 && !queue.any_fits(kept.most_left(rooms, side));
         }
-        heads.extend(behind.next().map(|next| Reverse((next, i))));
+        heads.extend(line.behind.next().map(|next| Reverse((next, i))));
     }
     if !kept.is_empty() && !is_over {
         // Whom the round above has given something asks for the rest.

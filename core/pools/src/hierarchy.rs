@@ -1,9 +1,10 @@
 //! A pool tree in the order in which entitlement walks it: every pool after its parent, the children of one side by side in order
 //! of id. Made once for each version of the tree, so that a cycle looks up no paths.
 
-use echelon_core_model::pool::{Pool, PoolTree, PreemptWithin};
+use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PreemptWithin};
 use echelon_core_model::{PoolId, Resources};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,8 +24,16 @@ pub struct Hierarchy {
 /// Where the pool of each path and of each id is. Two trees with the same pools at the same paths share it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct PoolPlaces {
-    by_path: BTreeMap<String, PoolIdx>,
+    /// In order of the digest of the path. A job's pool is looked up very often, and a search over paths reads
+    /// a path for each step.
+    by_path: Vec<(u64, PoolIdx)>,
     by_id: BTreeMap<PoolId, PoolIdx>,
+}
+
+fn digest(path: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +55,8 @@ pub(crate) struct PoolBounds {
     pub(crate) revocable_limit: Resources,
     pub(crate) max_instances: u64,
     pub(crate) max_jobs: u64,
+    /// It keeps its reservation, whether anything in it asks for that or not.
+    is_static: bool,
 }
 
 impl PoolBounds {
@@ -57,9 +68,10 @@ impl PoolBounds {
         revocable_limit: Resources::MAX,
         max_instances: u64::MAX,
         max_jobs: u64::MAX,
+        is_static: false,
     };
 
-    const fn of(pool: &Pool) -> Self {
+    fn of(pool: &Pool) -> Self {
         Self {
             limit: pool.limit,
             reservation: pool.reservation,
@@ -67,6 +79,7 @@ impl PoolBounds {
             revocable_limit: pool.revocable_limit,
             max_instances: pool.max_instances,
             max_jobs: pool.max_jobs,
+            is_static: pool.kind == PoolKind::Static,
         }
     }
 }
@@ -100,7 +113,7 @@ impl Hierarchy {
             children.sort_by(|a, b| a.id.cmp(&b.id));
             let first = nodes.len();
             for pool in children {
-                index.by_path.insert(pool.path.clone(), nodes.len());
+                index.by_path.push((digest(&pool.path), nodes.len()));
                 index.by_id.insert(pool.id.clone(), nodes.len());
                 nodes.push(Node {
                     pool: Some(Arc::new(pool.clone())),
@@ -115,6 +128,7 @@ impl Hierarchy {
             }
             at += 1;
         }
+        index.by_path.sort_unstable();
         Self {
             nodes,
             index: Arc::new(index),
@@ -159,7 +173,14 @@ impl Hierarchy {
     /// The index of a path.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<PoolIdx> {
-        self.index.by_path.get(path).copied()
+        let (digest, by_path) = (digest(path), &self.index.by_path);
+        let first = by_path.partition_point(|(other, _)| *other < digest);
+        let same = by_path
+            .iter()
+            .skip(first)
+            .take_while(|(other, _)| *other == digest);
+        let mut same = same.map(|(_, i)| *i);
+        same.find(|i| self.pool(*i).is_some_and(|pool| pool.path == path))
     }
 
     /// Where the pool of an id is.
@@ -184,6 +205,17 @@ impl Hierarchy {
     /// The bounds of a pool.
     pub(crate) fn bounds(&self, at: PoolIdx) -> &PoolBounds {
         self.nodes.get(at).map_or(&PoolBounds::NONE, |node| &node.bounds)
+    }
+
+    /// What a pool is entitled to whether anything in it asks for that or not.
+    #[must_use]
+    pub fn kept(&self, at: PoolIdx) -> Resources {
+        let bounds = self.bounds(at);
+        if bounds.is_static {
+            bounds.reservation
+        } else {
+            Resources::ZERO
+        }
     }
 
     /// Whether a pool, or one above it, bounds the number of its jobs.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Items of one part.
-const PAGE: usize = 64;
+const PAGE: usize = 16;
 
 /// A list of a fixed length. A copy costs as much as it has parts, and a change as much as a part has items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -95,10 +95,6 @@ impl Turns {
         self.many.insert(turn, waiting)
     }
 
-    fn first(&self) -> Option<&Turn> {
-        self.iter().next().map(|(turn, _)| turn)
-    }
-
     fn has(&self, turn: &Turn) -> bool {
         self.few.get(turn).or_else(|| self.many.get(turn)).is_some()
     }
@@ -197,8 +193,6 @@ impl Lines {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
     pools: BTreeMap<PoolIdx, Lines>,
-    /// The first of each queue of which no user is told apart, in order of admission.
-    heads: BTreeSet<(Turn, PoolIdx, Arc<Likeness>)>,
     /// Pools with queues of which users are told apart.
     of_users: BTreeSet<PoolIdx>,
     /// What the queues ask for at once, and how many ask for each.
@@ -231,11 +225,6 @@ impl Queue {
         }
         if like.user.is_some() {
             self.of_users.insert(pool);
-        } else if line.turns.first().is_none_or(|first| turn < *first) {
-            if let Some(first) = line.turns.first() {
-                self.heads.remove(&(first.clone(), pool, Arc::clone(&like)));
-            }
-            self.heads.insert((turn.clone(), pool, Arc::clone(&like)));
         }
         let before = line.turns.insert(turn, waiting).unwrap_or_default();
         let matches = line.count(before, waiting);
@@ -261,16 +250,9 @@ impl Queue {
         let Some(line) = lines.all.get_mut(&like) else {
             return;
         };
-        let was_first = line.turns.first() == Some(turn);
         if let Some(before) = line.turns.remove(turn) {
             let matches = line.count(before, 0);
             self.errors = self.errors.saturating_add((!matches).into());
-        }
-        if was_first && like.user.is_none() {
-            self.heads.remove(&(turn.clone(), pool, Arc::clone(&like)));
-            let next = line.turns.first().cloned();
-            self.heads
-                .extend(next.map(|next| (next, pool, Arc::clone(&like))));
         }
         if line.turns.is_empty() {
             lines.all.remove(&like);
@@ -292,19 +274,10 @@ impl Queue {
         }
     }
 
-    /// The first of each queue of which no user is told apart, in order of admission.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = (&Turn, PoolIdx, &Likeness)> {
-        self.heads.iter().map(|(turn, pool, like)| (turn, *pool, &**like))
-    }
-
     /// The lines of pools that are fair to their users.
     pub(crate) fn of_users(&self) -> impl Iterator<Item = (PoolIdx, &Lines)> {
         let pools = self.of_users.iter();
         pools.filter_map(|pool| Some((*pool, self.pools.get(pool)?)))
-    }
-
-    pub(crate) fn line(&self, pool: PoolIdx, like: &Likeness) -> Option<&Line> {
-        self.pools.get(&pool)?.all.get(like)
     }
 
     /// Whether anything that is asked for at once would fit into so much.

@@ -5,12 +5,13 @@ mod left;
 mod tests;
 mod why;
 
-pub use left::Left;
+pub use left::{Left, LeftWalk};
 
 use crate::entitle::Entitlements;
 use crate::hierarchy::{Hierarchy, PoolBounds, PoolIdx, ROOT};
 use crate::hold::Hold;
 use crate::pages::Pages;
+use crate::pool_sums::PoolSums;
 use crate::terms::{Held, HostPoolIdx, Terms, Unit};
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::resources::Resources;
@@ -115,6 +116,14 @@ impl ClusterRoom {
     }
 }
 
+/// What a pool leaves of ordinary capacity by its limit and its entitlement.
+fn left_of(room: PoolRoom<'_>) -> Resources {
+    let taken = room.taken.ordinary;
+    room.entitled
+        .minus(taken)
+        .min_each(room.bounds.limit.minus(taken))
+}
+
 /// What is left in pools and clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms {
@@ -204,27 +213,9 @@ impl Rooms {
         self.users = after.users;
     }
 
-    /// Takes what each pool has by itself, in all pools and so in one walk. Nothing may be taken in any pool
-    /// before.
-    pub fn take_all(&mut self, own: impl Iterator<Item = (PoolIdx, Held)>) {
-        for (pool, held) in own {
-            if let Some(taken) = self.taken.get_mut(pool) {
-                *taken = taken.plus(held);
-            }
-        }
-        // Each pool comes after its parent.
-        for i in self.hierarchy.indexes().rev() {
-            let Some(parent) = self.hierarchy.above(i).next() else {
-                continue;
-            };
-            let below = self.taken.get(i).copied();
-            let Some(below) = below.filter(|below| *below != Held::default()) else {
-                continue;
-            };
-            if let Some(taken) = self.taken.get_mut(parent) {
-                *taken = taken.plus(below);
-            }
-        }
+    /// Takes what all pools have. Nothing may be taken in any pool before.
+    pub fn take_sums(&mut self, sums: &PoolSums) {
+        self.taken = sums.all().clone();
     }
 
     /// Takes room in a pool and those above it.
@@ -455,7 +446,7 @@ impl Rooms {
     }
 
     /// What one pool leaves to a side by itself.
-    fn left_by(&self, room: PoolRoom<'_>, side: Side) -> Left {
+    fn left_by(&self, pool: PoolIdx, room: PoolRoom<'_>, side: Side) -> Left {
         let PoolRoom { bounds, .. } = room;
         let limit = bounds.limit.minus(room.taken.ordinary);
         let entitled = room.entitled.minus(room.taken.ordinary);
@@ -464,6 +455,7 @@ impl Rooms {
             Side::Ordinary => ordinary,
             Side::Revocable => lent.where_lent(self.lends, ordinary),
         };
+        let by_entitlement = of_side(lent, entitled);
         // The limit is about ordinary room.
         Left {
             by_limit: of_side(Resources::MAX, limit),
@@ -475,7 +467,12 @@ impl Rooms {
             by_revocable_limit: of_side(bounds.revocable_limit.minus(room.taken.lent), Resources::MAX),
             instances: bounds.max_instances.saturating_sub(room.taken.instances),
             jobs: bounds.max_jobs.saturating_sub(room.taken.jobs),
-            by_entitlement: of_side(lent, entitled),
+            by_entitlement,
+            below_root: if pool == ROOT {
+                Resources::MAX
+            } else {
+                by_entitlement
+            },
         }
     }
 
@@ -483,34 +480,39 @@ impl Rooms {
     #[must_use]
     pub fn left(&self, pool: PoolIdx, side: Side) -> Left {
         let chain = self.chain(pool);
-        chain.fold(Left::MOST, |left, (_, room)| {
-            left.min_each(self.left_by(room, side))
+        chain.fold(Left::MOST, |left, (i, room)| {
+            left.min_each(self.left_by(i, room, side))
         })
     }
 
-    /// What a pool and those above it but the root are entitled to beside what they have.
-    #[must_use]
-    pub fn entitled_below_root(&self, pool: PoolIdx, side: Side) -> Resources {
-        let below = self.chain(pool).filter(|(i, _)| *i != ROOT);
-        below.fold(Resources::MAX, |left, (_, room)| {
-            left.min_each(self.left_by(room, side).by_entitlement)
-        })
-    }
-
-    /// Whether a pool's own limit and entitlement leave too little of ordinary capacity for one unit, whatever
-    /// the pools above it leave. That is so of most pools that get nothing, and quickly found.
-    pub(crate) fn is_full(&self, pool: PoolIdx, shape: Resources) -> bool {
-        let room = self.room(pool);
-        room.is_some_and(|room| {
-            let most = room.bounds.limit.min_each(room.entitled);
-            !shape.fits(most.minus(room.taken.ordinary))
-        })
+    /// Of pools with the least that each asks for, in order of index: those to which limits and entitlements leave
+    /// that much. Most pools that get nothing are found by that, in one walk.
+    pub(crate) fn open_pools(
+        &self,
+        side: Side,
+        pools: impl Iterator<Item = (PoolIdx, Resources)>,
+    ) -> Vec<PoolIdx> {
+        // The children of one pool are side by side.
+        let (mut siblings, mut above) = (0..0, Resources::MAX);
+        let open = pools.filter(|(pool, least)| {
+            if side == Side::Revocable {
+                return true;
+            }
+            if !siblings.contains(pool) {
+                let parent = self.hierarchy.above(*pool).next().unwrap_or(ROOT);
+                siblings = self.hierarchy.children(parent);
+                let chain = self.chain(parent);
+                above = chain.fold(Resources::MAX, |left, (_, room)| left.min_each(left_of(room)));
+            }
+            least.fits(above) && self.room(*pool).is_some_and(|room| least.fits(left_of(room)))
+        });
+        open.map(|(pool, _)| pool).collect()
     }
 
     /// What one pool leaves to a side by itself, without the pools above it. `None`: there is no such pool.
     #[must_use]
     pub fn left_at(&self, pool: PoolIdx, side: Side) -> Option<Left> {
-        self.room(pool).map(|room| self.left_by(room, side))
+        self.room(pool).map(|room| self.left_by(pool, room, side))
     }
 
     /// Gives back what a pool has taken. The pools above it have that much less, too.

@@ -203,7 +203,8 @@ pub(crate) fn admit(
         undated_for,
     } = at;
     let is_full = now.since(last.held) >= NOTED;
-    let mut rooms = rooms(facts, &demand.ledger, first);
+    debug_assert_eq!(*demand.sums(), demand.ledger.pool_sums(facts));
+    let mut rooms = rooms(facts, &demand.ledger, demand.sums(), first);
     rooms.close(demand.closed_clusters(now));
     last.holds.now = now;
     let candidates = Arc::new(Candidates::new(facts, &demand.ledger));

@@ -20,8 +20,8 @@ use crate::demand::pool_demand::{Wanted, demands_within, wanted};
 use crate::facts::FederationFacts;
 use echelon_core_model::class::ClassDigest;
 use echelon_core_model::{JobId, Span, Timestamp, Version};
-use echelon_core_pools::ClusterIdx;
 use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::{ClusterIdx, PoolSums};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub(crate) type ClosedClusters = Arc<BTreeSet<(ClassDigest, ClusterIdx)>>;
 pub struct DemandState {
     /// Sums and queues.
     pub ledger: Ledger,
+    /// What pools have, each with the pools below it.
+    sums: PoolSums,
     /// What hosts could hold when the demand of pools was last counted.
     limits: HostLimits,
     /// The demand of each pool at that time.
@@ -82,12 +84,29 @@ pub(crate) fn refresh(facts: &mut FederationFacts, demand: &mut DemandState) -> 
     facts.settle_homes();
     let changed = facts.take_changed();
     let changes = demand.ledger.refresh(facts, changed);
+    demand.follow_sums(facts, &changes.pools);
     demand.touched.extend(changes.pools);
     demand.touched.extend(std::mem::take(&mut facts.revalued));
     changes.jobs
 }
 
 impl DemandState {
+    /// What pools have, each with the pools below it.
+    pub(crate) const fn sums(&self) -> &PoolSums {
+        &self.sums
+    }
+
+    /// Brings that up to date with pools of which the jobs have changed.
+    fn follow_sums(&mut self, facts: &FederationFacts, pools: &BTreeSet<PoolIdx>) {
+        if !self.sums.set_hierarchy(&facts.hierarchy) {
+            self.sums = self.ledger.pool_sums(facts);
+            return;
+        }
+        for pool in pools {
+            self.sums.set(*pool, self.ledger.held_of(*pool));
+        }
+    }
+
     /// The demand of each pool, as far as the pool may have it and hosts can hold it.
     pub(crate) const fn wanted(&self) -> &BTreeMap<PoolIdx, Wanted> {
         &self.wanted

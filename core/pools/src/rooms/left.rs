@@ -1,8 +1,11 @@
 //! What a pool and those above it leave, bound by bound, and how much fits into that.
 
+use crate::hierarchy::PoolIdx;
+use crate::rooms::{Rooms, Side};
 use crate::terms::{Terms, Unit};
 use echelon_core_model::ReasonCode;
 use echelon_core_model::resources::Resources;
+use std::ops::Range;
 
 /// What a pool and those above it leave of ordinary room, of what is lent, or of both, as a side takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +24,9 @@ pub struct Left {
     pub jobs: u64,
     /// By their entitlements.
     pub by_entitlement: Resources,
+    /// The same of the pools below the root alone. The root has all that there is, so it leaves nothing where
+    /// clusters are full.
+    pub below_root: Resources,
 }
 
 impl Left {
@@ -33,6 +39,7 @@ impl Left {
         instances: u64::MAX,
         jobs: u64::MAX,
         by_entitlement: Resources::MAX,
+        below_root: Resources::MAX,
     };
 
     pub(super) fn min_each(self, other: Self) -> Self {
@@ -44,6 +51,7 @@ impl Left {
             instances: self.instances.min(other.instances),
             jobs: self.jobs.min(other.jobs),
             by_entitlement: self.by_entitlement.min_each(other.by_entitlement),
+            below_root: self.below_root.min_each(other.below_root),
         }
     }
 
@@ -81,5 +89,46 @@ impl Left {
             .count_in(self.by_entitlement)
             .min(self.instances / unit.instances.max(1));
         bounds.fold(most, u64::min)
+    }
+}
+
+/// What pools leave to a side, one after another. Where they come in order of index, what the pools above them
+/// leave is computed once for all children of one pool.
+#[derive(Debug)]
+pub struct LeftWalk<'a> {
+    rooms: &'a Rooms,
+    side: Side,
+    siblings: Range<PoolIdx>,
+    above: Left,
+}
+
+impl<'a> LeftWalk<'a> {
+    /// One that begins anywhere.
+    #[must_use]
+    pub const fn new(rooms: &'a Rooms, side: Side) -> Self {
+        Self {
+            rooms,
+            side,
+            siblings: 0..0,
+            above: Left::MOST,
+        }
+    }
+
+    /// The rooms.
+    #[must_use]
+    pub const fn rooms(&self) -> &'a Rooms {
+        self.rooms
+    }
+
+    /// What a pool and those above it leave: the same as `Rooms::left`.
+    pub fn left(&mut self, pool: PoolIdx) -> Left {
+        let hierarchy = &self.rooms.hierarchy;
+        if !self.siblings.contains(&pool) {
+            let parent = hierarchy.above(pool).next();
+            self.siblings = parent.map_or(0..0, |parent| hierarchy.children(parent));
+            self.above = parent.map_or(Left::MOST, |parent| self.rooms.left(parent, self.side));
+        }
+        let own = self.rooms.left_at(pool, self.side);
+        own.map_or(self.above, |own| self.above.min_each(own))
     }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::entitle::tests::{pool, tree};
 use crate::hold::Hold;
 use crate::queue::Turn;
 use echelon_core_model::{GroupName, Timestamp};
@@ -111,22 +110,4 @@ fn what_was_taken_between_two_states_is_taken_with_its_users_and_jobs() {
     assert_eq!(here.user_has(1, &user), shape(2, 0));
     assert!(here.terms_now(JobId(7), first).counted);
     assert!(!here.terms_now(JobId(8), first).counted);
-}
-
-#[test]
-fn what_all_pools_have_is_the_same_in_one_walk_as_pool_by_pool() {
-    let pools = ["/a", "/a/x", "/a/x/q", "/a/y", "/b"].map(|path| pool(path, 0, 9, 1));
-    let hierarchy = Arc::new(Hierarchy::new(&tree(pools)));
-    let own = |i: PoolIdx| Held {
-        instances: i as u64,
-        ..Held::plain(shape(i as u64, 0), Resources::ZERO)
-    };
-    // An inner pool may have something by itself, and some pools have nothing.
-    let own = || [1, 3, 4, 5].map(|i| (i, own(i))).into_iter();
-    let new = || Rooms::new(Arc::clone(&hierarchy), Resources::ZERO, Vec::new());
-    let (mut one_by_one, mut at_once) = (new(), new());
-    own().for_each(|(pool, held)| one_by_one.take_pool(pool, held));
-    at_once.take_all(own());
-    assert_eq!(at_once, one_by_one);
-    assert_eq!(at_once.instances(), 13);
 }

@@ -21,13 +21,19 @@ impl Rooms {
     /// pool's entitlement. `None` when there is room.
     #[must_use]
     pub fn lacking(&self, left: &Left, like: &Likeness) -> Option<ReasonCode> {
+        self.lacking_within(left, like, Resources::MAX)
+    }
+
+    /// The same, where it is known that no unit of that side fits into any cluster that takes more than `most`.
+    #[must_use]
+    pub fn lacking_within(&self, left: &Left, like: &Likeness, most: Resources) -> Option<ReasonCode> {
         let (terms, shape) = (like.terms, like.unit.shape);
         let bound = left.bounds(terms).find(|(_, left)| !shape.fits(*left));
         if let Some((code, _)) = bound {
             Some(code)
         } else if let Some(code) = left.reached(terms, like.unit) {
             Some(code)
-        } else if !self.have_room(like) {
+        } else if !shape.fits(most) || !self.have_room(like) {
             Some(ReasonCode::NoClusterCapacity)
         } else if !shape.fits(left.by_entitlement) {
             Some(ReasonCode::PoolEntitlement)
@@ -44,13 +50,13 @@ impl Rooms {
         let codes = Left::MOST.bounds(terms).map(|(code, _)| code);
         let bound = codes.flat_map(|code| self.chain(pool).map(move |at| (code, at)));
         let bound = bound.into_iter().find_map(|(code, (i, room))| {
-            let left = self.left_by(room, terms.side);
+            let left = self.left_by(i, room, terms.side);
             let (_, left) = left.bounds(terms).find(|(c, _)| *c == code)?;
             self.lack(code, i, left, shape)
         });
         let reached = || {
             self.chain(pool).find_map(|(i, room)| {
-                let code = self.left_by(room, terms.side).reached(terms, unit)?;
+                let code = self.left_by(i, room, terms.side).reached(terms, unit)?;
                 let path = self.hierarchy.pool(i).map_or("/", |p| p.path.as_str());
                 let (have, most, of) = match code {
                     ReasonCode::PoolJobs => (room.taken.jobs, room.bounds.max_jobs, "jobs"),
@@ -73,7 +79,7 @@ impl Rooms {
         };
         let entitlement = || {
             self.chain(pool).find_map(|(i, room)| {
-                let left = self.left_by(room, terms.side).by_entitlement;
+                let left = self.left_by(i, room, terms.side).by_entitlement;
                 self.lack(ReasonCode::PoolEntitlement, i, left, shape)
             })
         };

@@ -6,12 +6,13 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::left;
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::cluster::Wish;
-use echelon_core_pools::{HostPoolIdx, Rooms};
+use echelon_core_pools::{HostPoolIdx, PoolSums, Rooms};
 use std::sync::Arc;
 
-/// What is left in pools and clusters within what pools are entitled to.
+/// What is left in pools and clusters within what pools are entitled to. `sums` is what the jobs of the ledger
+/// have.
 #[must_use]
-pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> Rooms {
+pub fn rooms(facts: &FederationFacts, ledger: &Ledger, sums: &PoolSums, entitled: &Entitled) -> Rooms {
     let clusters = facts.clusters.iter().map(|(id, c)| {
         let taken = |on: Option<HostPoolIdx>| {
             let taken = ledger.use_on(id, on);
@@ -22,7 +23,7 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, entitled: &Entitled) -> R
     });
     let hierarchy = Arc::clone(&facts.hierarchy);
     let mut out = Rooms::new(hierarchy, facts.lent_kinds(), clusters.collect());
-    out.take_all(ledger.held());
+    out.take_sums(sums);
     for (pool, user, has) in ledger.users() {
         out.user_takes(pool, user, has);
     }

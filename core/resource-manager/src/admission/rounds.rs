@@ -1,11 +1,12 @@
 //! The rounds of an admission: first what pools are entitled to, then what no pool can use of that.
 
 use crate::admission::WithheldCapacity;
-use crate::admission::second_round::{Again, BothLeft, EnforcedAmounts, usable};
+use crate::admission::second_round::{Again, EnforcedAmounts, PoolWalk, usable};
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
-use echelon_core_model::{GroupName, JobId, ReasonCode};
+use echelon_core_model::{GroupName, JobId, ReasonCode, Resources};
+use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
     Admission, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route, ScopedHolds, Side,
     Turn, Usable, admit, admit_held, give_out_again,
@@ -65,20 +66,20 @@ pub(crate) fn admissions(
         (&ask, route),
         &mut admitted,
     );
-    let most = rooms
-        .most_left(Side::Ordinary)
-        .max_each(rooms.most_left(Side::Revocable));
+    let most = most_left(rooms);
     let fits = |lines: &Lines| is_full || lines.least().fits(most);
     let may_be_needed = is_full || queue.any_fits(most);
-    let open = queue.pools().filter(|_| may_be_needed);
-    let is_needed = open.filter(|(_, lines)| fits(lines)).any(|(pool, lines)| {
-        let left = BothLeft::of(rooms, pool);
+    let mut walk = PoolWalk::new(rooms);
+    let mut open = queue.pools().filter(|(_, lines)| fits(lines));
+    let mut lacks = |pool: PoolIdx, lines: &Lines| {
+        let left = walk.left(pool);
         lines.iter().any(|(like, line)| match left.lacking(like) {
             Some(ReasonCode::PoolEntitlement) => true,
             Some(ReasonCode::NoClusterCapacity) => is_full && left.is_beyond(like) && hopeful(like, line),
             _ => false,
         })
-    });
+    };
+    let is_needed = may_be_needed && open.any(|(pool, lines)| lacks(pool, lines));
     let mut given = None;
     if is_needed {
         let usable = usable((facts, ledger, holds), rooms, &hopeful);
@@ -95,7 +96,8 @@ pub(crate) fn admissions(
         // What is given out from here on belongs to no pool: holds keep capacity from all other work.
         let holds = (holds, HoldScope::All);
         round(queue, holds, rooms, (&ask, route), &mut admitted);
-        if with_rest {
+        // Nothing is admitted where no cluster has what anything asks for.
+        if with_rest && queue.any_fits(most_left(rooms)) {
             let before = rooms.opened(usable.not_taken(rooms));
             let mut after = before.clone();
             round(queue, holds, &mut after, (&ask, route), &mut admitted);
@@ -104,6 +106,12 @@ pub(crate) fn admissions(
         given = Some(usable.gave(facts, first, &second));
     }
     (admitted.into_values().collect(), given)
+}
+
+/// No unit that takes more fits into any cluster.
+fn most_left(rooms: &Rooms) -> Resources {
+    let ordinary = rooms.most_left(Side::Ordinary);
+    ordinary.max_each(rooms.most_left(Side::Revocable))
 }
 
 /// Admits requests into their capacity holds, as far as that capacity is free.

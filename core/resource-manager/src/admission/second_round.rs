@@ -5,7 +5,7 @@ use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Holds, Left, Likeness, Line, Rooms, SecondRound, Side, Turn, Usable};
+use echelon_core_pools::{Holds, Left, LeftWalk, Likeness, Line, Rooms, SecondRound, Side, Turn, Usable};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -58,8 +58,7 @@ pub(crate) fn usable(
     let pairs = out.ordinary.iter_mut().zip(&mut out.lent).enumerate();
     for (i, (ordinary, lent)) in pairs.filter(|(i, _)| facts.hierarchy.is_leaf(*i)) {
         let (taken, taken_lent) = rooms.taken(i);
-        let kept = facts.hierarchy.pool(i).map(|p| p.kept()).unwrap_or_default();
-        ordinary.amount = taken.max_each(kept);
+        ordinary.amount = taken.max_each(facts.hierarchy.kept(i));
         lent.amount = taken_lent;
     }
     let kinds = facts.lent_kinds();
@@ -67,6 +66,7 @@ pub(crate) fn usable(
         .most_left(Side::Ordinary)
         .max_each(rooms.most_left(Side::Revocable));
     let held = held_turns(ledger, holds);
+    let mut walk = PoolWalk::new(rooms);
     for (pool, lines) in ledger.queue().pools() {
         let held = held.get(&pool).map(Vec::as_slice).unwrap_or_default();
         let (Some(ordinary), Some(lent)) = (out.ordinary.get_mut(pool), out.lent.get_mut(pool)) else {
@@ -74,7 +74,7 @@ pub(crate) fn usable(
         };
         // If not even the smallest request fits into any cluster, only work counts that has not waited long.
         let full = holds.all.is_empty() && !lines.least().fits(most);
-        let left = BothLeft::of(rooms, pool);
+        let left = walk.left(pool);
         for (like, line) in lines.iter().filter(|(like, line)| !full || hopeful(like, line)) {
             // A capacity hold is used once the rest of what its unit needs is free.
             let is_held = held.iter().any(|turn| line.has(turn));
@@ -119,36 +119,53 @@ fn held_turns<'a>(ledger: &Ledger, holds: &'a Holds) -> BTreeMap<PoolIdx, Vec<&'
     out
 }
 
-/// The remaining capacity of a pool for each side, computed once it is asked for.
-pub(crate) struct BothLeft<'a> {
-    rooms: &'a Rooms,
-    pool: PoolIdx,
-    ordinary: OnceCell<Left>,
-    revocable: OnceCell<Left>,
+/// The remaining capacity of pools, one after another.
+pub(crate) struct PoolWalk<'a> {
+    ordinary: LeftWalk<'a>,
+    /// No unit of ordinary work that takes more fits into any cluster.
+    most: Resources,
 }
 
-impl<'a> BothLeft<'a> {
-    pub(crate) const fn of(rooms: &'a Rooms, pool: PoolIdx) -> Self {
+impl<'a> PoolWalk<'a> {
+    pub(crate) fn new(rooms: &'a Rooms) -> Self {
         Self {
-            rooms,
-            pool,
-            ordinary: OnceCell::new(),
-            revocable: OnceCell::new(),
+            ordinary: LeftWalk::new(rooms, Side::Ordinary),
+            most: rooms.most_left(Side::Ordinary),
         }
     }
 
+    /// That of one pool. Pools come best in order of index.
+    pub(crate) fn left(&mut self, pool: PoolIdx) -> BothLeft<'a> {
+        BothLeft {
+            ordinary: self.ordinary.left(pool),
+            revocable: OnceCell::new(),
+            rooms: self.ordinary.rooms(),
+            most: self.most,
+            pool,
+        }
+    }
+}
+
+/// The remaining capacity of a pool for each side. That for revocable work is computed once it is asked for.
+pub(crate) struct BothLeft<'a> {
+    rooms: &'a Rooms,
+    pool: PoolIdx,
+    most: Resources,
+    ordinary: Left,
+    revocable: OnceCell<Left>,
+}
+
+impl BothLeft<'_> {
     fn of_side(&self, side: Side) -> &Left {
-        let left = match side {
+        match side {
             Side::Ordinary => &self.ordinary,
-            Side::Revocable => &self.revocable,
-        };
-        left.get_or_init(|| self.rooms.left(self.pool, side))
+            Side::Revocable => self.revocable.get_or_init(|| self.rooms.left(self.pool, side)),
+        }
     }
 
-    /// What pools below the root are entitled to beside what they have. The root has all that there is, so it
-    /// leaves nothing where clusters are full.
+    /// What pools below the root are entitled to beside what they have.
     fn below_root(&self, side: Side) -> Resources {
-        self.rooms.entitled_below_root(self.pool, side)
+        self.of_side(side).below_root
     }
 
     /// Whether a unit does not fit into that.
@@ -157,7 +174,12 @@ impl<'a> BothLeft<'a> {
     }
 
     pub(crate) fn lacking(&self, like: &Likeness) -> Option<ReasonCode> {
-        self.rooms.lacking(self.of_side(like.terms.side), like)
+        let side = like.terms.side;
+        let most = match side {
+            Side::Ordinary => self.most,
+            Side::Revocable => Resources::MAX,
+        };
+        self.rooms.lacking_within(self.of_side(side), like, most)
     }
 }
 

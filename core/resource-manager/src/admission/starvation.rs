@@ -1,6 +1,6 @@
 //! Tracks since when waiting requests find no capacity although their pool is entitled to it.
 
-use crate::admission::second_round::{BothLeft, EnforcedAmounts};
+use crate::admission::second_round::{BothLeft, EnforcedAmounts, PoolWalk};
 use crate::demand::ledger::Ledger;
 use echelon_core_model::{ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -44,8 +44,9 @@ pub(crate) fn note(
     let end = ledger.queue().last_pool().map_or(0, |last| last + 1);
     let pools = (0..end).filter(|pool| due(*pool));
     let pools = pools.filter_map(|pool| Some((pool, ledger.queue().lines_of(pool)?)));
+    let mut walk = PoolWalk::new(rooms);
     let found = pools.map(|(pool, lines)| {
-        let left = BothLeft::of(rooms, pool);
+        let left = walk.left(pool);
         let of = |(like, line): (&Likeness, &Line)| {
             class_state((ledger, rooms, enforced), pool, (like, line), &left)
         };

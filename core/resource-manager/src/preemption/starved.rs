@@ -100,6 +100,10 @@ fn first<'a>(known: PreemptionInputs<'a>, most: usize, is: impl Fn(&Line, &Turn)
     let lines = lines.flat_map(|of_pool| of_pool.iter().map(|(_, line)| line));
     let mut first: BTreeSet<&Turn> = BTreeSet::new();
     for line in lines.filter(|line| line.starved.is_some()) {
+        // All in it come after these.
+        if first.len() >= most && first.last().copied() < line.turns().next() {
+            continue;
+        }
         for turn in line.turns().filter(|turn| is(line, turn)).take(LOOKS) {
             first.insert(turn);
             // All behind it in its queue come after it.

@@ -57,7 +57,8 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         .ledger
         .with(id, entry(&picture.facts, picture.demand.ledger.basis(), id, &job));
     let entitled = entitled(&picture.facts, &ledger);
-    let mut rooms = rooms(&picture.facts, &ledger, &entitled);
+    let sums = ledger.pool_sums(&picture.facts);
+    let mut rooms = rooms(&picture.facts, &ledger, &sums, &entitled);
     rooms.close(picture.demand.closed());
     let mine = |turn: &Turn| {
         let group = spec.group(&turn.group)?;

@@ -9,7 +9,7 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::Taken;
 use echelon_core_model::{ClusterId, JobId, Resources, Timestamp};
 use echelon_core_pools::hierarchy::PoolIdx;
-use echelon_core_pools::{Held, HostPoolIdx, Queue, Turn};
+use echelon_core_pools::{Held, HostPoolIdx, PoolSums, Queue, Turn};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
@@ -28,6 +28,16 @@ impl Ledger {
     /// left out.
     pub(crate) fn held(&self) -> impl Iterator<Item = (PoolIdx, Held)> {
         self.totals.held.iter().map(|(pool, held)| (*pool, *held))
+    }
+
+    /// The same of one pool.
+    pub(crate) fn held_of(&self, pool: PoolIdx) -> Held {
+        self.totals.held.get(&pool).copied().unwrap_or_default()
+    }
+
+    /// What pools have, each with the pools below it. `O(pools)`.
+    pub(crate) fn pool_sums(&self, facts: &FederationFacts) -> PoolSums {
+        PoolSums::new(Arc::clone(&facts.hierarchy), self.held())
     }
 
     /// What users have of pools that are fair to them.

@@ -176,7 +176,8 @@ impl Trial {
     pub(crate) fn admit(&self, after_preemption: bool) -> TrialResult {
         let (facts, ledger) = (&self.facts, &self.ledger);
         let first = entitled(facts, ledger);
-        let mut rooms = rooms(facts, ledger, &first);
+        let sums = ledger.pool_sums(facts);
+        let mut rooms = rooms(facts, ledger, &sums, &first);
         if after_preemption {
             self.preempt(&first, &mut rooms);
         }
