@@ -99,47 +99,32 @@ impl FederationFacts {
     /// What the shard of a cluster has reported of a slice.
     #[must_use]
     pub fn report(&self, job: JobId, key: &SliceKey) -> Option<&SliceReport> {
+        self.shared_report(job, key).map(AsRef::as_ref)
+    }
+
+    /// The same, to be shared.
+    pub(crate) fn shared_report(&self, job: JobId, key: &SliceKey) -> Option<&Arc<SliceReport>> {
         let reports = &self.clusters.get(&key.cluster)?.reports;
-        reports
-            .get(&(job, key.group.clone(), key.generation))
-            .map(AsRef::as_ref)
+        reports.get(&(job, key.group.clone(), key.generation))
     }
 
     /// A slice in numbers.
     #[must_use]
     pub fn count(&self, job: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> SliceCount {
-        let mut out = SliceCount::default();
-        for r in ranges {
-            out.assigned += r.range.count();
-            match r.releasing.as_ref().map(|m| m.count) {
-                Some(None) => out.leaving += r.range.count(),
-                Some(Some(n)) => out.leaving_waiting += n,
-                None => {}
-            }
-        }
-        if let Some(report) = self.report(job, key) {
-            out.reported = true;
-            out.ended = report.succeeded + report.failed + report.stopped;
-            out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
-            out.active = report.active;
-            out.preempting = report.preempting;
-            out.granted = report.granted;
-        }
-        out
+        SliceCount::of(ranges, self.report(job, key))
     }
 
-    /// What counts against pools and limits for a slice: max(granted, active) once its shard obeys this
-    /// leader.
+    /// What counts against pools and limits for a slice with this count: max(granted, active) once its shard
+    /// obeys this leader.
     /// Before, it is all that an older leader's grants may have allowed.
     #[must_use]
-    pub fn allocated(&self, job: &JobView, id: JobId, key: &SliceKey, ranges: &[&AssignedRange]) -> u64 {
-        let count = self.count(id, key, ranges);
+    pub fn allocated(&self, job: &JobView, key: &SliceKey, count: &SliceCount) -> u64 {
         let line = job.grants.get(key);
-        let settled = self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
+        let settled = || self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
         match line {
             Some(line) if !line.is_new() => line.allocated(count.active),
             // An older leader's grant goes on: what ends is followed by others.
-            _ if settled => count.active.max(count.granted.min(count.unended())),
+            _ if settled() => count.active.max(count.granted.min(count.unended())),
             _ => {
                 let most = job.spec.as_ref().and_then(|s| s.group(&key.group));
                 count

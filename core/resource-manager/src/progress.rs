@@ -180,9 +180,9 @@ fn counts(facts: &FederationFacts, id: JobId, job: &JobView) -> Few<GroupName, C
         .iter()
         .map(|g| (g.name.clone(), Counts::default()))
         .collect();
-    for key in job.slices().into_keys() {
-        if let Some(report) = facts.report(id, &key) {
-            out.get_or_default(key.group).merge(&report.counts);
+    for key in job.slices().keys() {
+        if let Some(report) = facts.report(id, key) {
+            out.get_or_default(key.group.clone()).merge(&report.counts);
         }
     }
     for group in &spec.groups {

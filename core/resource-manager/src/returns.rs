@@ -71,6 +71,10 @@ pub(crate) fn give_back(
     let (mut rooms, mut contention) = (Rooms::clone(&picture.admission.rooms), None);
     let mut drain_left = rules.drain_batch;
     for id in jobs {
+        let may_return = |job: &JobView| !job.is_unbound() || !job.idle.is_empty();
+        if !picture.facts.jobs.get(id).is_some_and(may_return) {
+            continue;
+        }
         let Some(mut job) = picture.facts.jobs.lend(id) else {
             continue;
         };
@@ -173,8 +177,7 @@ impl Returns<'_> {
         }
         for line in &lines {
             let key = &line.key;
-            let (Some(group), Some(report)) = (spec.group(&key.group), self.picture.facts.report(id, key))
-            else {
+            let (Some(group), Some(report)) = (spec.group(&key.group), line.report.as_deref()) else {
                 continue;
             };
             let of = GroupOf {
@@ -387,12 +390,12 @@ impl Returns<'_> {
     fn stock_for_others(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> Vec<Share> {
         let GroupOf { spec, group, .. } = of;
         let key = &idle.line.key;
-        let Some(pool) = self.picture.facts.hierarchy.find(&spec.pool) else {
-            return Vec::new();
-        };
         if stock == 0 || missing(job, &key.group) > 0 {
             return Vec::new();
         }
+        let Some(pool) = self.picture.facts.hierarchy.find(&spec.pool) else {
+            return Vec::new();
+        };
         let unit = unit_of(&self.picture.facts, group);
         let quota = quota_elsewhere(&self.rooms, &key.cluster, pool, terms_of(spec), unit);
         let n = stock.min(quota).min(idle.most);
@@ -407,6 +410,9 @@ impl Returns<'_> {
     fn stock_to_request(&self, of: GroupOf<'_>, job: &JobView, idle: &Idle<'_>, stock: u64) -> u64 {
         let GroupOf { spec, group, .. } = of;
         let key = &idle.line.key;
+        if stock == 0 || missing(job, &key.group) > 0 {
+            return 0;
+        }
         let Some(pool) = self.picture.facts.hierarchy.find(&spec.pool) else {
             return 0;
         };
@@ -414,7 +420,7 @@ impl Returns<'_> {
         let is_full = !unit
             .shape
             .fits(self.rooms.cluster(&key.cluster, terms.side, unit));
-        if stock == 0 || !is_full || missing(job, &key.group) > 0 {
+        if !is_full {
             return 0;
         }
         let mut avoid = avoided(job, &key.group);

@@ -15,6 +15,6 @@ pub mod whole;
 
 pub use filter::{Candidate, Demand, Dropped, filter};
 pub use home::Homes;
-pub use route::{Routed, Share, route};
+pub use route::{Routed, Share, refusal, route};
 pub use split::{add_evenly, add_in_order};
 pub use whole::{Part, Whole, route_whole};

@@ -67,6 +67,13 @@ pub fn route(
     }
 }
 
+/// Why no cluster can ever take what is asked for; `None` where one can.
+#[must_use]
+pub fn refusal(demand: &Demand<'_>, clusters: &[Candidate]) -> Option<Reason> {
+    let (passed, dropped) = filter(demand, clusters);
+    passed.is_empty().then(|| nobody(&dropped))
+}
+
 /// In the order in which a job prefers them. Of a ring those that did not pass are left out: without them it would be in the same order.
 fn in_order<'a>(job: JobId, passed: &[&'a Candidate], homes: &Homes) -> Vec<&'a Candidate> {
     if passed.len() < 2 {

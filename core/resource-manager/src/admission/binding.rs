@@ -168,7 +168,7 @@ pub(crate) fn ahead(
         let running = |l: &Line| {
             let grant = job.grants.get(&l.key).filter(|g| !g.is_expired());
             let granted = grant.map_or(0, |g| g.granted());
-            let report = facts.report(id, &l.key);
+            let report = l.report.as_deref();
             let is_stuck = report.is_some_and(|r| r.waiting.iter().any(|(r, ..)| is_unplaced(r.code)));
             if is_stuck {
                 granted.min(l.count.active)

@@ -203,9 +203,8 @@ fn endings(facts: &FederationFacts, ledger: &Ledger) -> Vec<Ending> {
             continue;
         };
         for line in lines(facts, *id, job) {
-            let report = facts.report(*id, &line.key);
             let group = spec.group(&line.key.group);
-            let ends = report.zip(group).and_then(|(report, group)| {
+            let ends = line.report.as_deref().zip(group).and_then(|(report, group)| {
                 let at = report.last_begun?.plus(group.lasts(spec.kind)?);
                 (report.active > 0).then(|| (at, group.room().times(report.active)))
             });

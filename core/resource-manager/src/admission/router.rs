@@ -15,7 +15,7 @@ use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, Resources};
 use echelon_core_pools::{Request, Rooms, Route, Side, Unit};
-use echelon_core_routing::{Candidate, Demand, Part, Share, filter, route, route_whole};
+use echelon_core_routing::{Candidate, Demand, Part, Share, filter, refusal, route, route_whole};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -165,7 +165,10 @@ impl<'a> Router<'a> {
 
     /// Clusters for at most `n` instances of a group.
     pub(crate) fn places(&self, of: GroupOf<'_>, n: u64, within: Within<'_>) -> Vec<Share> {
-        if n == 0 {
+        let unit = unit_of(self.facts, of.group);
+        // Mostly all clusters are full.
+        let may_fit = || unit.shape.fits(within.rooms.most_left(side(of.spec)));
+        if n == 0 || !may_fit() {
             return Vec::new();
         }
         let clusters = self.with_capacity(of, within.parts, within.rooms);
@@ -273,16 +276,7 @@ impl<'a> Router<'a> {
             return whole.err();
         }
         let clusters = self.candidates.of(self.candidates.asker(spec, group));
-        let homes = self.candidates.homes();
-        route(
-            &demand(id, spec, group),
-            0,
-            &BTreeMap::new(),
-            &[],
-            clusters,
-            homes,
-        )
-        .refused
+        refusal(&demand(id, spec, group), clusters)
     }
 }
 

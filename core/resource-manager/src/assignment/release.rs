@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Gives indexes that were released for good their next holder, or none.
 pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
-    let keys: Vec<SliceKey> = crate::facts::slice::slices_of(&job.decided).into_keys().collect();
+    let keys: Vec<SliceKey> = job.decided_slices().keys().cloned().collect();
     let running = job.running_spec().is_some();
     let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
     for key in keys {

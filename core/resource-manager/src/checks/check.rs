@@ -59,8 +59,8 @@ fn check_job(picture: &Picture, raised: &RaisedJobs, id: JobId, job: &JobView) -
         out.extend(problems.map(|problem| Broken::Assignment { job: id, problem }));
     }
     out.extend(released_again(&picture.facts, id));
-    let mut slices: BTreeSet<SliceKey> = job.slices().into_keys().collect();
-    slices.extend(job.decided_slices().into_keys());
+    let mut slices: BTreeSet<SliceKey> = job.slices().keys().cloned().collect();
+    slices.extend(job.decided_slices().keys().cloned());
     let unknown = job.grants.keys().filter(|k| !slices.contains(k));
     out.extend(unknown.map(|slice| Broken::UnknownGrant {
         job: id,
@@ -193,7 +193,7 @@ fn released_again(facts: &FederationFacts, id: JobId) -> Vec<Broken> {
     let Some(job) = facts.jobs.get(&id) else {
         return out;
     };
-    for (key, ranges) in job.slices() {
+    for (key, ranges) in &job.slices() {
         let held = ranges.iter().map(|r| r.range).collect();
         for (cluster, view) in facts.clusters.iter().filter(|(c, _)| **c != key.cluster) {
             let Some(report) = view.reports.get(&(id, key.group.clone(), key.generation)) else {

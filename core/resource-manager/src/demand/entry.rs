@@ -97,7 +97,7 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     let of = out.pool.and_then(|i| facts.hierarchy.pool(i));
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.counted = has_begun(&lines);
-    out.marks.unplaced = is_somewhere_unplaced(facts, id, &lines);
+    out.marks.unplaced = is_somewhere_unplaced(&lines);
     out.marks.restless = out.marks.unplaced || is_restless(facts, &lines);
     out.wanted = spec.groups.iter().map(|g| wanted(job, g, &lines)).collect();
     add_places(&mut out, spec, &lines);

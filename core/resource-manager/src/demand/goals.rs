@@ -14,8 +14,11 @@ use std::collections::BTreeSet;
 /// Settles releases of jobs, and scales jobs. Returns the jobs with a changed assignment.
 pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
     let mut settled = BTreeSet::new();
+    let found = facts.clusters.values().any(|cluster| cluster.found.has_some());
     for id in jobs {
-        let live = |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running);
+        let follows = |j: &JobView| found || !j.is_unbound() || j.is_daemon();
+        let live =
+            |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running) && follows(j);
         let live = facts.jobs.get(id).filter(live);
         if live.is_none_or(JobView::is_refused) {
             continue;
@@ -24,7 +27,7 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
             continue;
         };
         let before = job.decided.clone();
-        if facts.awaiting.is_none() {
+        if found && facts.awaiting.is_none() {
             take_found(facts, *id, &mut job);
         }
         if facts.awaiting.is_none() || job.running_spec().is_none() {

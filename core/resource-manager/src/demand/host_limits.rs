@@ -243,6 +243,18 @@ impl HostLimits {
         nearest.map(|(_, largest)| largest)
     }
 
+    /// Why no host of any cluster that a job may use can ever hold an instance of a group. It is the first
+    /// cluster's reason, with what is true of each. `None`: one can, or that is not known.
+    pub(crate) fn fits_nowhere(&self, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
+        let class = InstanceClass::of(spec, group)?;
+        let digest = class.digest();
+        let all = self
+            .chosen(&spec.clusters.only)
+            .map(|c| c.refusal(digest, &class));
+        let all: Option<Vec<Reason>> = all.collect();
+        class::fits_nowhere(&all?)
+    }
+
     fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
         let is_meant = |c: &ClusterLimits| only.iter().any(|o| *o == c.name || o == c.id.as_str());
         self.0.iter().filter(move |c| only.is_empty() || is_meant(c))
@@ -273,22 +285,4 @@ pub(crate) fn ever_at(
     let class = InstanceClass::of(spec, group)?;
     let limits = ClusterLimits::of(facts, ledger, cluster, facts.clusters.get(cluster)?);
     limits.ever(class.digest(), &class)
-}
-
-/// Why no host of any cluster that a job may use can ever hold an instance of a group. It is the first
-/// cluster's reason, with what is true of each. `None`: one can, or that is not known.
-pub(crate) fn fits_nowhere(
-    facts: &FederationFacts,
-    ledger: &Ledger,
-    spec: &JobSpec,
-    group: &GroupSpec,
-) -> Option<Reason> {
-    let class = InstanceClass::of(spec, group)?;
-    let digest = class.digest();
-    let limits = HostLimits::of(facts, ledger);
-    let all = limits
-        .chosen(&spec.clusters.only)
-        .map(|c| c.refusal(digest, &class));
-    let all: Option<Vec<Reason>> = all.collect();
-    class::fits_nowhere(&all?)
 }

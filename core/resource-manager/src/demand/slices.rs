@@ -4,9 +4,11 @@ use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{JobId, ReasonCode};
+use std::sync::Arc;
 
 /// A slice with its counts, as admission needs it.
 #[derive(Debug, Clone)]
@@ -16,27 +18,30 @@ pub(crate) struct Line {
     pub(crate) allocated: u64,
     /// Of what is allocated, what is free when those that are being preempted are gone.
     pub(crate) leaving: u64,
+    /// What its shard has reported of it.
+    pub(crate) report: Option<Arc<SliceReport>>,
 }
 
 /// The slices of a job's assignment, as it is decided, by group.
 pub(crate) fn lines(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Line> {
-    let slices = job.decided_slices().into_iter();
-    slices
-        .map(|(key, ranges)| {
-            let count = facts.count(id, &key, &ranges);
-            let allocated = facts.allocated(job, id, &key, &ranges);
-            let line = job.grants.get(&key).filter(|line| !line.is_new());
-            let taken_over = count.granted.min(count.unended());
-            let granted = line.map_or(taken_over, |line| line.granted());
-            let stays = granted.max(count.active.saturating_sub(count.preempting));
-            Line {
-                leaving: allocated.saturating_sub(stays).min(count.preempting),
-                count,
-                allocated,
-                key,
-            }
-        })
-        .collect()
+    let slices = job.decided_slices();
+    let lines = slices.iter().map(|(key, ranges)| {
+        let report = facts.shared_report(id, key);
+        let count = SliceCount::of(ranges, report.map(AsRef::as_ref));
+        let allocated = facts.allocated(job, key, &count);
+        let line = job.grants.get(key).filter(|line| !line.is_new());
+        let taken_over = count.granted.min(count.unended());
+        let granted = line.map_or(taken_over, |line| line.granted());
+        let stays = granted.max(count.active.saturating_sub(count.preempting));
+        Line {
+            leaving: allocated.saturating_sub(stays).min(count.preempting),
+            count,
+            allocated,
+            key: key.clone(),
+            report: report.map(Arc::clone),
+        }
+    });
+    lines.collect()
 }
 
 /// Whether something of a job has begun, or may.
@@ -61,8 +66,8 @@ pub(crate) fn is_restless(facts: &FederationFacts, lines: &[Line]) -> bool {
     lines.iter().any(|l| marked(l) || draining(l) || waits(l))
 }
 
-pub(crate) fn is_somewhere_unplaced(facts: &FederationFacts, id: JobId, lines: &[Line]) -> bool {
-    let reports = lines.iter().filter_map(|l| facts.report(id, &l.key));
+pub(crate) fn is_somewhere_unplaced(lines: &[Line]) -> bool {
+    let reports = lines.iter().filter_map(|l| l.report.as_deref());
     let mut reasons = reports.flat_map(|r| &r.waiting);
     reasons.any(|(reason, _, _)| is_unplaced(reason.code))
 }

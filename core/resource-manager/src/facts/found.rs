@@ -50,6 +50,11 @@ impl Word {
         self.slices.len() + self.incoming.as_ref().map_or(0, BTreeMap::len)
     }
 
+    /// Whether the last complete list has anything.
+    pub(crate) fn has_some(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
     /// The stream was lost: a list that was being reported is void.
     pub(crate) fn interrupt(&mut self) {
         self.incoming = None;

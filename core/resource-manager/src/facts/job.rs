@@ -5,10 +5,10 @@ use crate::facts::known::{KnownHead, KnownProgress};
 use crate::facts::slice::{SliceKey, slices_of};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::job::Desired;
-use echelon_core_model::spec::JobSpec;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Few, GroupName, JobId, Timestamp, Version};
 use echelon_core_pools::GrantLine;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What was ordered last of a cluster.
@@ -174,23 +174,36 @@ impl JobView {
             .is_some_and(|h| !h.void && (!ended || h.goal.desired == Desired::Deleted))
     }
 
+    /// Whether none of its instances is bound to a cluster, as it is decided.
+    #[must_use]
+    pub fn is_unbound(&self) -> bool {
+        self.decided.groups.is_empty()
+    }
+
+    /// Whether it has an instance on each host.
+    pub(crate) fn is_daemon(&self) -> bool {
+        self.spec
+            .as_ref()
+            .is_some_and(|spec| spec.kind == JobKind::Daemon)
+    }
+
     /// Slices of the stored assignment.
     #[must_use]
-    pub fn slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+    pub fn slices(&self) -> Few<SliceKey, Vec<&AssignedRange>> {
         slices_of(&self.durable)
     }
 
     /// Slices of the assignment as it is decided.
     #[must_use]
-    pub fn decided_slices(&self) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
+    pub fn decided_slices(&self) -> Few<SliceKey, Vec<&AssignedRange>> {
         slices_of(&self.decided)
     }
 
     /// Forgets the grants of slices that are in neither assignment.
     pub(crate) fn forget_grants(&mut self) {
-        let mut slices: BTreeSet<SliceKey> = self.slices().into_keys().collect();
-        slices.extend(self.decided_slices().into_keys());
-        self.grants.retain(|key, _| slices.contains(key));
+        let (stored, decided) = (slices_of(&self.durable), slices_of(&self.decided));
+        self.grants
+            .retain(|key, _| stored.contains_key(key) || decided.contains_key(key));
     }
 
     /// Wanted instances of a group: none once the goal is another.

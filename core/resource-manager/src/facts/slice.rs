@@ -1,8 +1,8 @@
 //! A slice: what one job has of one group at one cluster, of one generation.
 
 use echelon_core_model::assignment::{AssignedRange, Assignment};
-use echelon_core_model::{ClusterId, Generation, GroupName};
-use std::collections::BTreeMap;
+use echelon_core_model::directive::SliceReport;
+use echelon_core_model::{ClusterId, Few, Generation, GroupName};
 
 /// A slice within its job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,19 +17,27 @@ pub struct SliceKey {
 
 /// The slices of an assignment.
 #[must_use]
-pub fn slices_of(assignment: &Assignment) -> BTreeMap<SliceKey, Vec<&AssignedRange>> {
-    let mut out: BTreeMap<SliceKey, Vec<&AssignedRange>> = BTreeMap::new();
+pub fn slices_of(assignment: &Assignment) -> Few<SliceKey, Vec<&AssignedRange>> {
+    let mut out = Few::new();
     for (group, ranges) in &assignment.groups {
-        for r in ranges {
+        let mut ranges: Vec<&AssignedRange> = ranges.iter().collect();
+        ranges.sort_by(|a, b| place(a).cmp(&place(b)));
+        for of_slice in ranges.chunk_by(|a, b| place(a) == place(b)) {
+            let Some(first) = of_slice.first() else { continue };
             let key = SliceKey {
                 group: group.clone(),
-                cluster: r.cluster.clone(),
-                generation: r.generation,
+                cluster: first.cluster.clone(),
+                generation: first.generation,
             };
-            out.entry(key).or_default().push(r);
+            out.insert(key, of_slice.to_vec());
         }
     }
     out
+}
+
+/// The cluster and the generation of a range.
+const fn place(range: &AssignedRange) -> (&ClusterId, Generation) {
+    (&range.cluster, range.generation)
 }
 
 /// A slice in numbers: what the stored assignment gives it and what its shard reports of it.
@@ -57,6 +65,28 @@ pub struct SliceCount {
 }
 
 impl SliceCount {
+    /// Of the ranges of a slice, and of what its shard has reported of it.
+    pub(crate) fn of(ranges: &[&AssignedRange], report: Option<&SliceReport>) -> Self {
+        let mut out = Self::default();
+        for r in ranges {
+            out.assigned += r.range.count();
+            match r.releasing.as_ref().map(|m| m.count) {
+                Some(None) => out.leaving += r.range.count(),
+                Some(Some(n)) => out.leaving_waiting += n,
+                None => {}
+            }
+        }
+        if let Some(report) = report {
+            out.reported = true;
+            out.ended = report.succeeded + report.failed + report.stopped;
+            out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
+            out.active = report.active;
+            out.preempting = report.preempting;
+            out.granted = report.granted;
+        }
+        out
+    }
+
     /// Indexes with a goal that is not met.
     #[must_use]
     pub const fn unended(&self) -> u64 {

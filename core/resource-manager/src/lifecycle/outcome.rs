@@ -62,8 +62,8 @@ fn completed(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<JobSta
             return None;
         }
     }
-    for (key, ranges) in job.slices() {
-        let report = facts.report(id, &key)?;
+    for (key, ranges) in &job.slices() {
+        let report = facts.report(id, key)?;
         let assigned: RangeSet = ranges.iter().map(|r| r.range).collect();
         let ended = report.succeeded + report.failed;
         let leaving = ranges.iter().any(|r| r.releasing.is_some());

@@ -123,9 +123,9 @@ struct Count {
 /// of it is at one shard, which reports it in order.
 fn count(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec) -> Count {
     let mut out = Count::default();
-    for key in job.slices().into_keys() {
+    for key in job.slices().keys() {
         let counts = spec.group(&key.group).is_some_and(|g| spec.waits_for(g));
-        let report = facts.report(id, &key);
+        let report = facts.report(id, key);
         out.failed_of_all += report.map_or(0, |r| r.failed);
         if let Some(report) = report.filter(|_| counts) {
             out.succeeded = out.succeeded.saturating_add(report.succeeded);

@@ -3,7 +3,7 @@
 use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
 use crate::facts::group_reports::{has_confirmed, listeners};
-use crate::facts::job::Sent;
+use crate::facts::job::{JobView, Sent};
 use crate::facts::slice::SliceKey;
 use crate::manager::ResourceManager;
 use crate::orders::OrdersReport;
@@ -85,23 +85,28 @@ impl ResourceManager {
     /// When a job's grants are renewed next.
     fn schedule_renewal(&mut self, id: JobId, now: Timestamp) {
         let renew_after = self.config.renew;
-        let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
+        let Some(job) = self.picture.facts.jobs.get(&id) else {
             return;
         };
         let first = job.sent.values().map(|sent| sent.at.plus(renew_after)).min();
         // What could not be sent, or needs no more, is looked at again later, not at once.
         let next = first.map(|at| at.max(now.plus(FULL_CYCLE)));
-        let before = std::mem::replace(&mut job.renew_at, next);
-        if before != next {
-            before.map(|at| self.renewals.remove(&(at, id)));
-            self.renewals.extend(next.map(|at| (at, id)));
+        let before = job.renew_at;
+        if before == next {
+            return;
+        }
+        before.map(|at| self.renewals.remove(&(at, id)));
+        self.renewals.extend(next.map(|at| (at, id)));
+        if let Some(job) = self.picture.facts.jobs.get_aside(&id) {
+            job.renew_at = next;
         }
     }
 
     /// Gives each cluster its allotment of each group's `max_unavailable`. A changed one gets a new number.
     /// Returns how many have changed.
     fn lease_parts(&mut self, id: JobId) -> usize {
-        let Some(job) = self.picture.facts.jobs.get(&id).filter(|j| j.is_live()) else {
+        let leases = |job: &&JobView| job.is_live() && !job.durable.holders.is_empty();
+        let Some(job) = self.picture.facts.jobs.get(&id).filter(leases) else {
             return 0;
         };
         let mut changed = Vec::new();

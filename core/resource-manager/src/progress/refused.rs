@@ -170,7 +170,7 @@ pub(crate) fn unbound_reason(
     if let Some(reason) = router.refusal(id, spec, group) {
         return (reason, None);
     }
-    if let Some(never) = host_limits::fits_nowhere(facts, router.ledger(), spec, group) {
+    if let Some(never) = router.candidates().limits().fits_nowhere(spec, group) {
         return (never, None);
     }
     let request = if spec.gang.is_some() {

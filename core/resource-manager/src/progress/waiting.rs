@@ -278,8 +278,8 @@ impl Tally<'_> {
 /// Instances of a job that is not to run any more, and that live on because nothing is killed.
 pub(crate) fn withheld(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Waiting> {
     let mut out = Vec::new();
-    for key in job.slices().into_keys() {
-        let told = facts.report(id, &key).into_iter().flat_map(|r| &r.waiting);
+    for key in job.slices().keys() {
+        let told = facts.report(id, key).into_iter().flat_map(|r| &r.waiting);
         let withheld = told.filter(|(reason, ..)| reason.code == ReasonCode::KillsOff);
         out.extend(withheld.map(|(reason, count, since)| Waiting {
             group: key.group.clone(),

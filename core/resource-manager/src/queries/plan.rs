@@ -7,11 +7,12 @@ use crate::admission::router::{GroupOf, Router, demand};
 use crate::admission::second_round::EnforcedAmounts;
 use crate::answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolPlan};
 use crate::demand::ask::{ask, asked};
+use crate::demand::daemons;
 use crate::demand::entry::entry;
+use crate::demand::host_limits::HostLimits;
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
-use crate::demand::{daemons, host_limits};
 use crate::division::{Entitled, entitled};
 use crate::facts::FederationFacts;
 use crate::facts::job::{JobView, Release};
@@ -221,6 +222,6 @@ fn group_plan(
         clusters: clusters.collect(),
         dropped,
         waiting,
-        fits_nowhere: host_limits::fits_nowhere(&picture.facts, &picture.demand.ledger, spec, group),
+        fits_nowhere: HostLimits::of(&picture.facts, &picture.demand.ledger).fits_nowhere(spec, group),
     }
 }
