@@ -7,7 +7,6 @@ use crate::cycle::CycleReport;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::facts::cluster::ClusterView;
-use crate::facts::job::JobView;
 use crate::facts::reports;
 use crate::facts::reports::HeardClaims;
 use crate::leadership::resume::Resume;
@@ -352,9 +351,8 @@ impl ResourceManager {
     /// The instances of a cluster are known now, or the cluster is known to be silent. Until now, progress
     /// rows of jobs with instances there were not written. They are looked at again.
     pub(crate) fn write_held_by(&mut self, cluster: &ClusterId) {
-        let held = |job: &JobView| job.durable.holders.contains_key(cluster);
-        let jobs = self.picture.facts.jobs.iter().filter(|(_, job)| held(job));
-        self.unwritten.extend(jobs.map(|(id, _)| *id));
+        let held = self.picture.facts.jobs.held_by(cluster, JobId(0));
+        self.unwritten.extend(held.map(|(id, _)| id));
         self.due = true;
     }
 

@@ -13,7 +13,7 @@ const RENEWALS: usize = 1_000;
 const UNSEEN: usize = 500;
 
 /// Most jobs with a stored end that a new leader takes out of memory in one cycle.
-const RETIRED: usize = if cfg!(test) { 100 } else { 2_000 };
+const RETIRED: usize = if cfg!(test) { 100 } else { 500 };
 
 /// What a cycle looks at.
 #[must_use]

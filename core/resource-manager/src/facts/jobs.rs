@@ -3,8 +3,9 @@
 
 use crate::facts::job::JobView;
 use crate::facts::unsent::Unsent;
-use echelon_core_model::JobId;
+use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::{ClusterId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub struct Jobs {
     all: BTreeMap<JobId, Arc<JobView>>,
     buckets: BTreeMap<u16, BTreeSet<JobId>>,
     changed: BTreeSet<JobId>,
+    /// Jobs of which a cluster has or had something, by their stored assignments. A snapshot has none.
+    held_by: BTreeMap<ClusterId, BTreeSet<JobId>>,
     /// Jobs that the snapshot has not got as they are now.
     unsent: Unsent,
 }
@@ -56,6 +59,17 @@ impl Jobs {
         after.map(|(id, job)| (id, job.as_ref()))
     }
 
+    /// Jobs of which a cluster has or had something, by their stored assignments: those with a larger id.
+    pub(crate) fn held_by(
+        &self,
+        cluster: &ClusterId,
+        after: JobId,
+    ) -> impl Iterator<Item = (JobId, &JobView)> {
+        let of_cluster = self.held_by.get(cluster).into_iter();
+        let ids = of_cluster.flat_map(move |ids| ids.range((Excluded(after), Unbounded)));
+        ids.filter_map(|id| Some((*id, self.get(id)?)))
+    }
+
     /// All ids.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &JobId> {
         self.all.keys()
@@ -90,16 +104,42 @@ impl Jobs {
         Arc::make_mut(job)
     }
 
+    /// A job has another stored assignment.
+    pub(crate) fn set_durable(&mut self, id: JobId, assignment: Arc<Assignment>) -> &mut JobView {
+        let before = self.all.get(&id).map(|job| Arc::clone(&job.durable));
+        let before = before.iter().flat_map(|before| before.holders.keys());
+        for cluster in before.filter(|cluster| !assignment.holders.contains_key(*cluster)) {
+            self.forget_holder(id, cluster);
+        }
+        for cluster in assignment.holders.keys() {
+            match self.held_by.get_mut(cluster) {
+                Some(ids) => _ = ids.insert(id),
+                None => _ = self.held_by.insert(cluster.clone(), [id].into()),
+            }
+        }
+        let job = self.open(id);
+        job.durable = assignment;
+        job
+    }
+
+    fn forget_holder(&mut self, id: JobId, cluster: &ClusterId) {
+        if let Some(ids) = self.held_by.get_mut(cluster) {
+            ids.remove(&id);
+        }
+    }
+
     /// The number of entries that grow with jobs.
     pub(crate) fn footprint(&self) -> usize {
         let Self {
             all,
             buckets,
             changed,
+            held_by,
             unsent,
         } = self;
         let of_buckets: usize = buckets.values().map(BTreeSet::len).sum();
-        all.len() + of_buckets + changed.len() + unsent.len()
+        let held: usize = held_by.values().map(BTreeSet::len).sum();
+        all.len() + of_buckets + held + changed.len() + unsent.len()
     }
 
     /// Takes a job out for a change; it has to be put back with `give_back`.
@@ -132,6 +172,9 @@ impl Jobs {
         self.unsent.note(*id);
         if let Some(bucket) = self.buckets.get_mut(&job_bucket(*id)) {
             bucket.remove(id);
+        }
+        for cluster in job.durable.holders.keys() {
+            self.forget_holder(*id, cluster);
         }
         Some(job)
     }

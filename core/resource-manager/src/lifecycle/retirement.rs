@@ -180,7 +180,7 @@ impl ResourceManager {
         job.written_at = now;
         if let Some(assignment) = assignment {
             job.filed_rows = rows_of(&assignment);
-            job.durable = Arc::new(assignment);
+            let job = self.picture.facts.jobs.set_durable(id, Arc::new(assignment));
             job.decided = Arc::clone(&job.durable);
         }
         self.dirty.insert(id);

@@ -1,7 +1,6 @@
 //! Orders over a stream that has opened: of all jobs that its cluster has something of, some at a time.
 //! So a cycle takes no longer for a cluster that has many jobs.
 
-use crate::facts::job::JobView;
 use crate::facts::jobs::Jobs;
 use echelon_core_model::{ClusterId, JobId};
 use std::collections::BTreeMap;
@@ -9,8 +8,8 @@ use std::collections::BTreeMap;
 /// Most jobs of which orders are sent again in one cycle.
 pub(crate) const RESENT: usize = if cfg!(test) { 20 } else { 300 };
 
-/// Most jobs that are looked at for that.
-const SCANNED: usize = if cfg!(test) { 30 } else { 10_000 };
+/// Most jobs that are looked at for that: some have ended.
+const SCANNED: usize = if cfg!(test) { 30 } else { 2_000 };
 
 /// Clusters of which a stream has opened, each with the last job whose orders were sent over it.
 #[derive(Debug, Clone, Default)]
@@ -32,16 +31,15 @@ impl Resends {
     pub(crate) fn next(&mut self, jobs: &Jobs) -> Vec<(ClusterId, JobId)> {
         let (mut out, mut scanned) = (Vec::new(), 0);
         while let Some(mut entry) = self.0.first_entry() {
-            let is_there = |job: &JobView| job.is_live() && job.durable.holders.contains_key(entry.key());
             let mut stopped_at = None;
-            for (id, job) in jobs.after(*entry.get()) {
+            for (id, job) in jobs.held_by(entry.key(), *entry.get()) {
                 if out.len() >= RESENT || scanned >= SCANNED {
                     break;
                 }
                 scanned += 1;
-                stopped_at = Some(*id);
-                if is_there(job) {
-                    out.push((entry.key().clone(), *id));
+                stopped_at = Some(id);
+                if job.is_live() {
+                    out.push((entry.key().clone(), id));
                 }
             }
             if let Some(at) = stopped_at {

@@ -92,8 +92,8 @@ impl ResourceManager {
         *self.written.entry(partition).or_default() += 1;
         for row in batch.put {
             let id = row.job;
-            if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
-                job.durable = row;
+            if self.picture.facts.jobs.contains_key(&id) {
+                let job = self.picture.facts.jobs.set_durable(id, row);
                 job.forget_grants();
                 job.refused = None;
                 self.dirty.insert(id);

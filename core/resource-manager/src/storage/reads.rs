@@ -139,8 +139,7 @@ impl ResourceManager {
                             row.job
                         ))));
                     }
-                    let job = self.picture.facts.jobs.open(row.job);
-                    job.durable = Arc::new(row);
+                    let job = self.picture.facts.jobs.set_durable(row.job, Arc::new(row));
                     job.decided = Arc::clone(&job.durable);
                 }
             }
@@ -200,13 +199,15 @@ impl ResourceManager {
             return;
         }
         self.note_origin(&head);
-        let leads = self.phase == Phase::Leading;
-        let job = self.picture.facts.jobs.open(id);
-        let known = job.head.is_some() || job.next_head.is_some();
-        if leads && !known {
-            job.first_seen.get_or_insert(now);
-        }
-        if !known || head.version > job.newest_version() {
+        let job = self.picture.facts.jobs.get(&id);
+        let known = job.is_some_and(|job| job.head.is_some() || job.next_head.is_some());
+        // All heads are read again and again, and most of them have not changed.
+        if !known || job.is_some_and(|job| head.version > job.newest_version()) {
+            let leads = self.phase == Phase::Leading;
+            let job = self.picture.facts.jobs.open(id);
+            if leads && !known {
+                job.first_seen.get_or_insert(now);
+            }
             // Until its spec is there, a new request to run waits; a request to stop needs none.
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
                 job.head = Some(KnownHead::of(&head));
