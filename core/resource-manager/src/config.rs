@@ -81,7 +81,7 @@ impl Config {
             // The hour is for clocks that differ: gateways make ids, storage forgets requests, and this
             // process decides.
             tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),
-            turns: 200,
+            turns: 100,
             drain_batch: 200,
             reads_at_once: 32,
             backoff: Span::millis(100),

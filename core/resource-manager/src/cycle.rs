@@ -112,6 +112,7 @@ impl ResourceManager {
     /// Runs the stages in order. Each gets the decisions of the stages before it.
     pub(crate) fn cycle(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> CycleReport {
         self.picture.revision += 1;
+        let later = self.take_later();
         let changes = self.take_turns(now);
         self.refresh();
         let mut demand = self.follow_demand(&changes);
@@ -128,7 +129,7 @@ impl ResourceManager {
         let ended = expire(facts, preemption, now, rules);
         demand.pools = kept.count_pools(facts);
         let division = divide(facts, kept, &demand.pools, division);
-        demand.changed = std::mem::take(&mut self.regrant);
+        demand.changed = self.take_regrant();
         let admission = self.admit(&division, &demand.changed, now);
         let preemption = self.preempt(ended, &division, &admission, now);
         self.refresh();
@@ -138,7 +139,8 @@ impl ResourceManager {
         self.change_heads(now, out);
         self.follow_schedules(now, out);
         self.follow_ends(now, out);
-        let looked_at = std::mem::take(&mut self.dirty);
+        self.due |= !later.is_empty();
+        let looked_at = std::mem::replace(&mut self.dirty, later);
         self.unwritten.extend(looked_at);
         orders.rows = self.flush_progress(now, out);
         CycleReport {
@@ -156,7 +158,10 @@ impl ResourceManager {
     pub(crate) fn refresh(&mut self) {
         let changed = demand::refresh(&mut self.picture.facts, &mut self.picture.demand);
         self.picture.revision += u64::from(!changed.is_empty());
-        self.regrant.extend(changed);
+        // What is bound nowhere has no grant.
+        let jobs = &self.picture.facts.jobs;
+        let bound = |id: &JobId| jobs.get(id).is_some_and(|job| !job.is_unbound());
+        self.regrant.extend(changed.into_iter().filter(bound));
     }
 
     /// Assignments follow goals, and sums follow them.

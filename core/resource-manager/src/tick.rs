@@ -75,6 +75,10 @@ impl ResourceManager {
                 }
             }
         }
+        if self.phase == Phase::Recovering && self.all_read && self.ops.len() == 0 {
+            // What is left is done in steps, one right after the other.
+            at.push(self.timers.leading);
+        }
         if self.phase == Phase::Leading {
             let bucket = Span((self.config.heads_within.0 / u64::from(JOB_BUCKETS)).max(1));
             at.push(self.timers.bucket.plus(bucket));

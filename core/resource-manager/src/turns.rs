@@ -9,6 +9,10 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// Most jobs with grants that one cycle renews. A lease lasts many times longer than renewing all jobs takes.
 const RENEWALS: usize = 1_000;
 
+/// Most changed jobs that one cycle looks at, and of which it decides grants. When a leader is new, or an operator changes a cluster, all jobs
+/// have changed at once.
+pub(crate) const CHANGED: usize = 1_500;
+
 /// Most jobs that a new leader looks at for the first time in one cycle.
 const UNSEEN: usize = 500;
 
@@ -30,6 +34,19 @@ pub struct CycleChanges {
 }
 
 impl ResourceManager {
+    /// Changed jobs beyond those that one cycle looks at. They are left for the next one.
+    pub(crate) fn take_later(&mut self) -> BTreeSet<JobId> {
+        let now = self.turns.changed.take_of(&mut self.dirty, CHANGED);
+        std::mem::replace(&mut self.dirty, now)
+    }
+
+    /// Jobs that may need other grants. Those beyond what one cycle looks at are left for the next one.
+    pub(crate) fn take_regrant(&mut self) -> BTreeSet<JobId> {
+        let now = self.turns.granted.take_of(&mut self.regrant, CHANGED);
+        self.due |= !self.regrant.is_empty();
+        now
+    }
+
     /// Collects what a cycle looks at beside what has changed: grants to renew, clusters that are not avoided
     /// any more, and some jobs by cursor. The cursor covers waiting reasons, which contain figures of other
     /// jobs.
@@ -101,6 +118,12 @@ impl ResourceManager {
 pub(crate) struct AllTurns {
     /// Over all jobs, once, by a new leader. `None`: it has looked at each of them.
     pub(crate) unseen: Option<Turns>,
+    /// Over jobs of which a new leader has not looked for the spec.
+    pub(crate) unknown: Turns,
+    /// Over changed jobs.
+    pub(crate) changed: Turns,
+    /// Over jobs that may need other grants.
+    pub(crate) granted: Turns,
     /// Over all live jobs.
     pub(crate) all: Turns,
     /// Over jobs with instances that may leave.
@@ -121,7 +144,7 @@ impl Default for Turns {
 
 impl Turns {
     /// Most jobs that it returns at once.
-    const AT_ONCE: usize = 200;
+    const AT_ONCE: usize = 100;
 
     /// The next jobs of a set. After the last one the first one follows again.
     pub(crate) fn next(&mut self, of: &BTreeSet<JobId>) -> Vec<JobId> {
@@ -134,5 +157,14 @@ impl Turns {
         let next: Vec<JobId> = after.chain(of.range(..=self.0)).take(most).copied().collect();
         self.0 = next.last().copied().unwrap_or(self.0);
         next
+    }
+
+    /// Takes the next jobs out of a set, at most `most`.
+    fn take_of(&mut self, of: &mut BTreeSet<JobId>, most: usize) -> BTreeSet<JobId> {
+        if of.len() <= most {
+            return std::mem::take(of);
+        }
+        let next = self.next_of(of, most);
+        next.into_iter().filter(|id| of.remove(id)).collect()
     }
 }

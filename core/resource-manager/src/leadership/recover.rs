@@ -16,6 +16,9 @@ use echelon_core_model::store::{
 use echelon_core_model::{ClusterId, Epoch, JobId, Timestamp};
 use std::collections::BTreeSet;
 
+/// Most jobs of which a new leader looks for the specs in one step.
+const UNKNOWN: usize = if cfg!(test) { 20 } else { 5_000 };
+
 impl ResourceManager {
     pub(crate) fn elected(&mut self, published: Stamp, now: Timestamp, out: &mut Vec<Effect>) {
         self.forget();
@@ -204,11 +207,14 @@ impl ResourceManager {
         self.due = true;
     }
 
-    /// Reads the specs of jobs that go on, and settles what became of heads that were not found.
-    /// Of jobs that ask for the same the first one's spec is read; the others find it when they are looked at
-    /// again. Returns whether anything had to be read.
+    /// Reads the specs of jobs that go on, and settles what became of heads that were not found: of some jobs
+    /// in each step. Of jobs that ask for the same the first one's spec is read; the others find it when they
+    /// are looked at again. Returns whether anything had to be read, or is to be looked at.
     fn settle_unknown(&mut self, now: Timestamp, out: &mut Vec<Effect>) -> bool {
-        let ids: Vec<JobId> = self.picture.facts.jobs.keys().copied().collect();
+        let ids = self.picture.facts.jobs.after(self.turns.unknown.0);
+        let ids: Vec<JobId> = ids.take(UNKNOWN).map(|(id, _)| *id).collect();
+        let is_last = ids.len() < UNKNOWN;
+        let last = ids.last().copied();
         let mut being_read: BTreeSet<[u8; 16]> = BTreeSet::new();
         for id in ids {
             let Some(job) = self.picture.facts.jobs.get(&id) else {
@@ -231,13 +237,16 @@ impl ResourceManager {
             }
         }
         let any = !self.todo.is_empty();
+        if let Some(last) = last.filter(|_| !any) {
+            self.turns.unknown = Turns(last);
+        }
         while self.ops.len() < self.config.reads_at_once {
             let Some((purpose, op)) = self.todo.pop_front() else {
                 break;
             };
             self.ops.start(purpose, op, now, out);
         }
-        any
+        any || !is_last
     }
 
     pub(crate) fn partition_raised(

@@ -3,6 +3,7 @@
 use crate::orders::resends::RESENT;
 use crate::orders::slice_orders::{digest, orders};
 use crate::tests::case::{Case, batch};
+use crate::turns::CHANGED;
 use echelon_core_model::{ClusterId, JobId, Span};
 
 /// The jobs to which a cluster has not got the orders of now over its stream.
@@ -75,4 +76,23 @@ fn a_full_report_that_repeats_what_is_known_changes_nothing() {
             .next()
             .is_none()
     );
+}
+
+#[test]
+fn of_very_many_changed_jobs_each_cycle_looks_at_some() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.run_for(Span::seconds(2));
+    let many = u128::try_from(CHANGED * 4).unwrap();
+    case.rm.dirty.extend((1..=many).map(JobId));
+    case.rm.due = true;
+    let (mut left, mut times) = (case.rm.dirty.len(), 0);
+    while left > 0 {
+        case.run_for(Span::millis(50));
+        // Two cycles may follow a pause.
+        let now = case.rm.dirty.len();
+        assert!(left - now <= CHANGED * 2, "{} at once", left - now);
+        (left, times) = (now, times + 1);
+        assert!(times < 10, "{left} are left");
+    }
+    assert!(times > 1);
 }

@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Cycles after which nothing more is expected to change.
 const PATIENCE: u32 = 5_000;
 
+/// Cycles in a row in which nothing more begins, after which nothing more will.
+const SETTLED: u32 = 5;
+
 /// Hints that come one right after the other.
 const HINTS: usize = 1_000;
 
@@ -132,15 +135,16 @@ impl Federation {
                 .extend(some.iter().map(|n| Event::Hint(stored::job_id(*n))));
             self.settle_all().await;
         }
-        let mut before = None;
+        let (mut before, mut unchanged) = (None, 0);
         for _ in 0..PATIENCE {
             let jobs = self.manager.picture().facts.jobs.values();
             let read = jobs.filter(|j| j.is_live() && j.spec.is_some()).count();
-            let granted: u64 = self.shards.values().map(|s| s.granted).sum();
-            if read == expected && before == Some((read, granted)) {
+            let now = Some((read, self.active()));
+            unchanged = if before == now { unchanged + 1 } else { 0 };
+            if read == expected && unchanged >= SETTLED {
                 return Ok(());
             }
-            before = Some((read, granted));
+            before = now;
             self.cycle().await;
         }
         bail!("not all jobs were taken in")
