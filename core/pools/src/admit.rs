@@ -207,7 +207,7 @@ impl Admission {
 }
 
 /// A queue of a pool that may get something.
-struct OpenLine<'a, T> {
+struct OpenQueue<'a, T> {
     pool: PoolIdx,
     like: &'a Likeness,
     /// What comes after the one that is looked at next.
@@ -261,7 +261,7 @@ pub fn admit(
             let mut turns = line.turns();
             if let Some(first) = turns.next() {
                 heads.push(Reverse((first, fair.len() + lines.len())));
-                lines.push(OpenLine {
+                lines.push(OpenQueue {
                     pool,
                     like,
                     behind: turns,

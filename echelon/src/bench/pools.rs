@@ -62,8 +62,6 @@ impl Flags {
 
 /// Of the job that is followed to its first grant.
 const MANY_INSTANCES: u32 = 1_000_000;
-/// Cycles after all jobs were submitted, until each was looked at.
-const RESTS: u32 = 150;
 /// Instances that end in one period.
 const ENDS: u32 = 1_000;
 
@@ -145,8 +143,6 @@ async fn measure(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f6
     let bound = resident_bytes();
     world.submit(size.narrow_jobs()).await?;
     let waiting = resident_bytes();
-    // Of very many changed jobs each cycle looks at some.
-    world.rest(RESTS).await;
     output::line(format_args!(
         "{} active instances, {} jobs, {} of them wait whole; {:.1} s spent in deciding, the longest step {:.0} ms",
         world.active(),
