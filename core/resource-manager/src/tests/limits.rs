@@ -100,6 +100,23 @@ fn what_is_left_below_a_limit_is_kept_for_whom_it_was_left() {
 }
 
 #[test]
+fn nothing_is_stopped_below_a_pool_for_a_gang_that_its_cluster_has_no_capacity_for_even_then() {
+    let mut case = Case::with(&[("a", 8)]);
+    for path in ["/o", "/t", "/t/x", "/t/y"] {
+        case.set_pool(path, 1_000_000);
+    }
+    case.change_pool("/t/y", |pool| pool.share = pool.share.times(3));
+    case.run_for(Span::seconds(6));
+    let other = case.job(1, service(6).pool("/o"));
+    let x = case.job(2, batch(20).pool("/t/x"));
+    case.run_for(Span::seconds(5));
+    // Its pool leaves two, and one more could be stopped there. The cluster is full.
+    let y = case.job(3, batch(3).gang().pool("/t/y"));
+    case.run_for(Span::minutes(3));
+    assert_eq!((active(&case, [other, x, y]), taken(&case)), ([6, 2, 0], 0));
+}
+
+#[test]
 fn a_gang_below_a_limit_gets_room_from_several_clusters_or_takes_nobody() {
     let mut case = under_a_limit(8);
     let a = case.job(1, batch(2).pool("/t/x").only(&["a"]));

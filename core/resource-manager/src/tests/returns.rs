@@ -198,6 +198,21 @@ fn work_that_finds_no_host_goes_where_there_is_capacity_before_others_are_stoppe
 }
 
 #[test]
+fn work_that_finds_no_host_makes_way_for_what_its_cluster_has_hosts_for() {
+    let mut case = Case::with(&[("a", 10)]);
+    case.shard("a").largest_piece = Some(1);
+    case.job(1, service(8));
+    case.run_for(Span::seconds(2));
+    let large = case.sized(2, batch(1).shape(shape(2, 100)));
+    case.run_for(Span::seconds(2));
+    let small = case.job(3, service(4));
+    case.run_for(Span::minutes(9));
+    assert_eq!(case.total_active(small), 0, "a host is kept for the other one");
+    case.run_for(Span::minutes(3));
+    assert_eq!((case.total_active(large), case.total_active(small)), (0, 2));
+}
+
+#[test]
 fn two_groups_of_a_job_get_capacity_each() {
     let mut case = Case::with(&[("a", 20)]);
     case.set_pool("/x", 1_000_000);

@@ -92,6 +92,8 @@ pub struct ModelShard {
     pub gangs: BTreeSet<JobId>,
     /// Places nothing, whatever room it has, for this reason; but for those for whom room was made.
     pub unplaceable: Option<ReasonCode>,
+    /// The most cores that one host has free, where that is less than what is free in all.
+    pub largest_piece: Option<u64>,
     /// Stops nothing: a kill takes for ever.
     pub stubborn: bool,
     /// By group: number and units of the part of `max_unavailable`; not stored.
@@ -164,6 +166,7 @@ impl ModelShard {
             revocable: BTreeSet::new(),
             gangs: BTreeSet::new(),
             unplaceable: None,
+            largest_piece: None,
             stubborn: false,
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
@@ -572,6 +575,7 @@ impl ModelShard {
         let cores = if revocable { self.lent_cores } else { usable };
         let free = cores.saturating_sub(self.active_of(revocable) + self.held_for_others(key));
         let free = free / self.size(key.0);
+        let is_too_large = self.largest_piece.is_some_and(|most| self.size(key.0) > most);
         let (unplaceable, made) = (self.unplaceable, self.held_for(key));
         let Some(order) = self.orders.get(&(key.0, key.1.clone())) else {
             return;
@@ -598,7 +602,9 @@ impl ModelShard {
             .constrained_cores
             .filter(|_| self.constrained.contains(&key.0));
         let free = met.map_or(free, |cores| free.min(cores.saturating_sub(slice.active.count())));
-        let n = if unplaceable.is_some() {
+        let n = if is_too_large {
+            0
+        } else if unplaceable.is_some() {
             wanted.min(free).min(made)
         } else {
             wanted.min(free)

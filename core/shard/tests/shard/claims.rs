@@ -2,6 +2,7 @@
 //! one job here; the shard does not ask whose they are.
 
 use crate::cluster::Cluster;
+use crate::daemons::{on_hosts, start_batch};
 use crate::world::{Storage, World, c1, job, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart, ClaimReport, Quota, Victim};
@@ -9,7 +10,9 @@ use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Directive, Order, ReportPart};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Decision, Op};
-use echelon_core_model::{AssignedRange, Epoch, Generation, GroupName, ReasonCode, RunState, Span, Version};
+use echelon_core_model::{
+    AssignedRange, Epoch, Generation, GroupName, JobId, ReasonCode, RunState, Span, Version,
+};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 
@@ -32,12 +35,16 @@ fn with_groups(job: JobBuilder) -> JobSpec {
 
 /// A host of four cores, all of them in use by the first group.
 fn full(job: JobBuilder) -> World {
+    full_of(&with_groups(job))
+}
+
+fn full_of(spec: &JobSpec) -> World {
     let mut w = World::new();
     w.cluster = Cluster::of(1, shape(4, 4096));
     w.elect();
     w.run(seconds(1));
     w.connect();
-    w.store_job(&with_groups(job));
+    w.store_job(spec);
     w.order(&[range(0, 3)], 4);
     w.run(seconds(3));
     assert_eq!(w.cluster.live().len(), 4);
@@ -190,6 +197,22 @@ fn held_room_is_for_nobody_else_until_it_is_let_go() {
     claims(&mut w, &[]);
     w.run(seconds(10));
     assert!(runs(&w, "small"));
+}
+
+#[test]
+fn room_that_is_held_for_work_with_rules_about_runs_is_used_by_nothing_that_asks_with_it() {
+    let mut spec = with_groups(JobBuilder::batch("b", 4));
+    spec.groups[1].siting.max_per.insert("host".to_owned(), 1);
+    let mut w = full_of(&spec);
+    claims(&mut w, &[claim(1)]);
+    assert_eq!((w.kills().len(), open(&w)), (2, 1));
+    // It comes before the other one, and finds nothing.
+    let crunch = JobId(201);
+    start_batch(&mut w, crunch, 20);
+    order(&mut w, "large", 1);
+    w.run(seconds(10));
+    assert!(runs(&w, "large"));
+    assert!(on_hosts(&w, crunch).is_empty());
 }
 
 #[test]
