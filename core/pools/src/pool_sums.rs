@@ -1,4 +1,5 @@
-//! What pools have, each with the pools below it. Kept while jobs change, because a walk over all pools takes milliseconds.
+//! What pools have, each with the pools below it. It is kept while jobs change, because a walk over all pools
+//! takes milliseconds.
 
 use crate::hierarchy::{Hierarchy, PoolIdx};
 use crate::pages::Pages;

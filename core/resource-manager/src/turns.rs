@@ -9,8 +9,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// Most jobs with grants that one cycle renews. A lease lasts many times longer than renewing all jobs takes.
 const RENEWALS: usize = 1_000;
 
-/// Most changed jobs that one cycle looks at, and of which it decides grants. When a leader is new, or an operator changes a cluster, all jobs
-/// have changed at once.
+/// Most changed jobs that one cycle looks at, and of which it decides grants. When a leader is new, or an
+/// operator changes a cluster, all jobs have changed at once.
 pub(crate) const CHANGED: usize = 1_500;
 
 /// Most jobs that a new leader looks at for the first time in one cycle.

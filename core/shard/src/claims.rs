@@ -257,8 +257,8 @@ impl Shard {
         wanted.bound.len() - before == due
     }
 
-    /// Whether room is held for a group that is not bound to it.
-    pub(crate) fn finds_its_held_room(&self, wanted: &Wanted) -> bool {
+    /// Whether capacity is held for a group that is not bound to it.
+    pub(crate) fn finds_its_held_capacity(&self, wanted: &Wanted) -> bool {
         let is_held = !self.claims.held_for(wanted.job, &wanted.group).is_empty();
         is_held && self.goes_its_own_way(wanted)
     }
@@ -284,7 +284,7 @@ impl Shard {
             for (host, n) in self.claims.held_for(wanted.job, &wanted.group) {
                 let bound = wanted.bound.iter().filter(|b| b.host == *host).count();
                 let bound = u64::try_from(bound).unwrap_or(u64::MAX);
-                // What may be anywhere is alone in its problem, so that the room is open to it and to nothing else.
+                // What may be anywhere is alone in its problem: this capacity is open to nothing else.
                 let used = if own_way { n } else { bound.min(n) };
                 if let Some(sum) = aside.get_mut(host) {
                     *sum = sum.minus(wanted.resources.times(used));

@@ -331,8 +331,8 @@ impl Group {
         self.allowed(generation, now).saturating_sub(active).min(free)
     }
 
-    /// Whether a number may begin only when more of its slice is granted. A grant counts here also when nothing begins by it at
-    /// the moment.
+    /// Whether a number may begin only when more of its slice is granted. A grant counts here also when nothing
+    /// begins by it at the moment.
     pub(crate) fn waits_for_grant(&self, n: InstanceNumber) -> bool {
         self.startable.iter().any(|(generation, set)| {
             let active = self.tallies.get(generation).map_or(0, |t| t.active);

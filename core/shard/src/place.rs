@@ -303,10 +303,13 @@ impl Shard {
         self.claimants_first(out)
     }
 
-    /// Where capacity is held for something that is not bound to it, placement is asked for that alone, and for the others in the
-    /// next problem: what is held is open in its own problem, and others would take it.
+    /// Where capacity is held for something that is not bound to it, placement is asked for that alone, and for the
+    /// others in the next problem: what is held is open in its own problem, and others would take it.
     fn claimants_first(&mut self, wanted: Vec<placement::Wanted>) -> Vec<placement::Wanted> {
-        let claimant = wanted.iter().find(|w| self.finds_its_held_room(w)).map(|w| w.job);
+        let claimant = wanted
+            .iter()
+            .find(|w| self.finds_its_held_capacity(w))
+            .map(|w| w.job);
         let Some(job) = claimant else {
             return wanted;
         };

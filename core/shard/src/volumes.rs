@@ -113,8 +113,8 @@ impl Shard {
         self.hosts.volumes_on(host).any(unserved)
     }
 
-    /// Takes the room of instances that can run nowhere else out of what others are given, but for those that are placed now. What
-    /// waits to be granted has no claim to room: it was made for others if the instance was preempted.
+    /// Takes the capacity of instances that can run nowhere else out of what others are given, except for those that
+    /// are placed now. What waits to be granted keeps none: if it was preempted, the capacity is for others.
     pub(crate) fn set_aside(&self, aside: &mut BTreeMap<HostId, Resources>, groups: &[Wanted]) {
         if self.is_recovering() {
             let ids = self.snapshot.views().iter().map(|view| &view.id);
