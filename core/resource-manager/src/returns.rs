@@ -34,6 +34,8 @@ use std::sync::Arc;
 const MAX_RANGES: usize = 400;
 /// How often the time for which a cluster is avoided doubles at most.
 const MOST_DOUBLED: u32 = 2;
+/// How many times longer an instance waits for a host before it makes way for smaller work.
+const IN_PIECES: u64 = 2;
 /// How many times longer a gang waits for offers than for a host before it goes elsewhere.
 const UNOFFERED: u64 = 4;
 
@@ -151,6 +153,8 @@ struct Stuck {
     count: u64,
     /// Preemption may make capacity for them on hosts.
     hopeful: bool,
+    /// They have found none for so long that smaller work may have their capacity.
+    in_pieces: bool,
 }
 
 impl Returns<'_> {
@@ -267,6 +271,7 @@ impl Returns<'_> {
             granted,
             count,
             hopeful,
+            in_pieces,
         }) = self.stuck(id, job, key, report)
         else {
             return;
@@ -283,7 +288,10 @@ impl Returns<'_> {
         } else if hopeful && !beyond {
             // Capacity may be made for it on hosts here.
             return;
-        } else if beyond || self.is_wanted(&spec.pool, &key.cluster, unit.shape.times(count)) {
+        } else if beyond
+            || self.contention().is_about_pool(&spec.pool)
+            || in_pieces && self.is_wanted_in_pieces(&key.cluster, unit.shape.times(count))
+        {
             count
         } else {
             return;
@@ -316,12 +324,17 @@ impl Returns<'_> {
         let count = count
             .min(report.unstarted)
             .min(grant.granted().saturating_sub(stays));
+        let in_pieces = Span(self.spill_after.0.saturating_mul(IN_PIECES));
+        let mut waiting = report.waiting.iter();
+        let in_pieces =
+            waiting.any(|(r, _, since)| is_unplaced(r.code) && self.now.since(*since) >= in_pieces);
         let hopeful = &self.picture.preemption.unplaced.hopeful;
         let hopeful = hopeful.iter().any(|(of, group)| *of == id && *group == key.group);
         (count > 0).then(|| Stuck {
             granted: grant.granted(),
             count,
             hopeful,
+            in_pieces,
         })
     }
 
@@ -350,11 +363,16 @@ impl Returns<'_> {
         job.avoid.insert(key, avoided);
     }
 
-    /// Whether other work would use so much that is granted to work of a pool at a cluster.
-    fn is_wanted(&mut self, path: &str, cluster: &ClusterId, freed: Resources) -> bool {
+    /// What waiting work lacks.
+    fn contention(&mut self) -> &Contention {
         let picture = self.picture;
-        let contention = self.contention.get_or_insert_with(|| Contention::new(picture));
-        contention.is_about_pool(path) || contention.is_about_cluster(picture, cluster, freed)
+        self.contention.get_or_insert_with(|| Contention::new(picture))
+    }
+
+    /// Whether smaller work would use so much that is granted at a cluster.
+    fn is_wanted_in_pieces(&mut self, cluster: &ClusterId, freed: Resources) -> bool {
+        let picture = self.picture;
+        self.contention().is_about_cluster(picture, cluster, freed)
     }
 
     /// Work that is bound without a grant goes back after a while.
@@ -616,9 +634,8 @@ impl Returns<'_> {
             return;
         }
         if granted {
-            let granted = spec.groups.iter().map(|g| g.room().times(count(g)));
-            let granted = granted.fold(Resources::ZERO, Resources::plus);
-            if elsewhere.is_none() && !self.is_wanted(&spec.pool, &first.cluster, granted) {
+            // A gang waits for offers of several hosts at once. Smaller work does not take its grant meanwhile.
+            if elsewhere.is_none() && !self.contention().is_about_pool(&spec.pool) {
                 return;
             }
             for line in lines {
