@@ -73,8 +73,8 @@ impl LastAdmission {
         !self.kept.is_empty()
     }
 
-    /// What the second round has given a pool of ordinary capacity: the last time, or for as long as preemption
-    /// waits. It is zero where there was none.
+    /// What the second round has given a pool of ordinary capacity, the last time or for as
+    /// long as preemption waits. It is zero where there was none.
     #[must_use]
     pub fn second_amount(&self, pool: PoolIdx) -> Resources {
         let given = self.second_round.as_ref().map(|second| &second.ordinary.given);

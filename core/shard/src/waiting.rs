@@ -100,8 +100,12 @@ impl Group {
         }
         out.push((Reason::new(ReasonCode::AwaitingOffer), hungry));
         out.retain(|(_, n)| *n > 0);
-        self.waiting_times.note(out.iter().map(|(r, _)| r.code), now);
-        let at = |code| self.waiting_times.since(code).unwrap_or(now);
-        out.into_iter().map(|(r, n)| (r.clone(), n, at(r.code))).collect()
+        let mut since = |reason: &Reason| self.waiting_times.note(reason.code, now);
+        out.into_iter()
+            .map(|(reason, n)| {
+                let since = since(&reason);
+                (reason, n, since)
+            })
+            .collect()
     }
 }

@@ -20,21 +20,16 @@ struct WaitingTime {
 }
 
 impl WaitingTimes {
-    /// Notes the reasons that hold now, and those that do not hold any more.
-    pub(crate) fn note(&mut self, reasons: impl Iterator<Item = ReasonCode>, now: Timestamp) {
+    /// Notes a reason that holds now. Returns since when it does.
+    pub(crate) fn note(&mut self, reason: ReasonCode, now: Timestamp) -> Timestamp {
         self.0.retain(|_, time| now.since(time.seen) <= LONGEST_ABSENCE);
-        for reason in reasons {
-            let new = WaitingTime {
-                since: now,
-                seen: now,
-            };
-            self.0.entry(reason).or_insert(new).seen = now;
-        }
-    }
-
-    /// Since when a reason holds; `None`: it does not.
-    pub(crate) fn since(&self, reason: ReasonCode) -> Option<Timestamp> {
-        self.0.get(&reason).map(|time| time.since)
+        let new = WaitingTime {
+            since: now,
+            seen: now,
+        };
+        let time = self.0.entry(reason).or_insert(new);
+        time.seen = now;
+        time.since
     }
 
     /// Something of the group has begun: a reason that does not hold now begins again when it is back.
@@ -55,20 +50,19 @@ mod tests {
         Timestamp(0).plus(Span::seconds(seconds))
     }
 
-    fn noted(times: &mut WaitingTimes, reason: ReasonCode, seconds: u64) -> Option<Timestamp> {
-        times.note(std::iter::once(reason), at(seconds));
-        times.since(reason)
+    fn noted(times: &mut WaitingTimes, reason: ReasonCode, seconds: u64) -> Timestamp {
+        times.note(reason, at(seconds))
     }
 
     #[test]
     fn a_reason_goes_on_over_a_moment_without_it() {
         let mut times = WaitingTimes::default();
-        assert_eq!(noted(&mut times, HOSTS, 0), Some(at(0)));
+        assert_eq!(noted(&mut times, HOSTS, 0), at(0));
         for seconds in [4, 8, 10] {
-            assert_eq!(noted(&mut times, OFFERS, seconds), Some(at(4)));
+            assert_eq!(noted(&mut times, OFFERS, seconds), at(4));
         }
-        assert_eq!(noted(&mut times, HOSTS, 10), Some(at(0)));
-        assert_eq!(noted(&mut times, OFFERS, 15), Some(at(4)));
+        assert_eq!(noted(&mut times, HOSTS, 10), at(0));
+        assert_eq!(noted(&mut times, OFFERS, 15), at(4));
     }
 
     #[test]
@@ -76,7 +70,7 @@ mod tests {
         let mut times = WaitingTimes::default();
         noted(&mut times, HOSTS, 0);
         noted(&mut times, OFFERS, 5);
-        assert_eq!(noted(&mut times, HOSTS, 11), Some(at(11)));
+        assert_eq!(noted(&mut times, HOSTS, 11), at(11));
     }
 
     #[test]
@@ -85,11 +79,7 @@ mod tests {
         noted(&mut times, HOSTS, 0);
         noted(&mut times, OFFERS, 2);
         times.has_begun();
-        assert_eq!(
-            noted(&mut times, OFFERS, 3),
-            Some(at(2)),
-            "it has held all the time"
-        );
-        assert_eq!(noted(&mut times, HOSTS, 4), Some(at(4)));
+        assert_eq!(noted(&mut times, OFFERS, 3), at(2), "it has held all the time");
+        assert_eq!(noted(&mut times, HOSTS, 4), at(4));
     }
 }

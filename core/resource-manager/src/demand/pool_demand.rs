@@ -99,10 +99,9 @@ fn by_instances(facts: &FederationFacts, ledger: &Ledger, pool: PoolIdx, of: &Of
     let chain = std::iter::once(pool).chain(facts.hierarchy.above(pool));
     let below_root = chain.filter(|i| *i != ROOT);
     let bounds = below_root.filter_map(|i| Some(facts.hierarchy.pool(i)?.max_instances));
-    let most = bounds.min().unwrap_or(u64::MAX);
-    if most == u64::MAX {
+    let Some(most) = bounds.min().filter(|most| *most < u64::MAX) else {
         return Resources::MAX;
-    }
+    };
     let shapes = of
         .by_choice()
         .map(|(choice, _)| Some(ledger.class(choice.class?)?.shape));

@@ -42,7 +42,7 @@ pub(crate) struct PressedPool {
 pub(crate) struct PoolsLeft {
     /// The least that one of them leaves.
     left: Resources,
-    /// The most that one of them has beyond what it may have, in whole units. So much more has to go before one
+    /// The most that one of them has beyond what it may have, in whole units. So much more has to go before a
     /// unit may begin. Less than a unit is what a second round gives, since no pool can use it of its own.
     excess: Resources,
 }
@@ -61,7 +61,7 @@ impl PoolsLeft {
         }
     }
 
-    /// For how many units capacity may be made at once. Where a pool has too much, it is all or nothing, so one.
+    /// For how many units capacity may be made at once. Where a pool has too much, it is all or nothing: one.
     pub(crate) fn at_once(self, most: u64) -> u64 {
         if self.excess.is_zero() { most } else { most.min(1) }
     }

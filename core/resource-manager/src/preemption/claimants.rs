@@ -231,8 +231,8 @@ pub(crate) fn note_unusable(
         chain.filter(|i| *i != ROOT).any(|i| {
             let (limit, given) = known.admission.rooms.bounds(i);
             let most = limit.min_each(given.max_each(enforced.amount(i)));
-            let has = staying.get(i).copied().unwrap_or_default();
-            !request.unit.shape.fits(most.minus(has))
+            let has = staying.get(i);
+            has.is_some_and(|has| !request.unit.shape.fits(most.minus(*has)))
         })
     };
     let mut out = BTreeMap::new();

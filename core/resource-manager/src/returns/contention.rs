@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) struct Contention {
     /// The outermost pools in which work is refused by a pool's limit or entitlement.
     pools: BTreeSet<String>,
-    /// Work that its pools have capacity for and no cluster, and the clusters that it may use.
+    /// Ordinary work that its pools have capacity for and no cluster, and the clusters that it may use.
     at_clusters: BTreeSet<(Unit, Clusters)>,
 }
 
@@ -26,7 +26,7 @@ impl Contention {
             for like in queue.likenesses() {
                 let of_side = left.iter().find(|(side, _)| *side == like.terms.side);
                 let code = of_side.and_then(|(_, left)| rooms.lacking(left, like));
-                if code == Some(ReasonCode::NoClusterCapacity) {
+                if code == Some(ReasonCode::NoClusterCapacity) && like.terms.side == Side::Ordinary {
                     out.at_clusters.insert((like.unit, like.clusters.clone()));
                 } else if code.is_some_and(|code| code.layer() == Layer::Pool) {
                     let path = picture.facts.hierarchy.pool(pool).map(|p| outermost(&p.path));
