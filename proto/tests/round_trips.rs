@@ -470,6 +470,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             released: released.clone(),
             active,
             unstarted,
+            between_runs: unstarted / 2,
             returnable: released,
             counts,
             succeeded,

@@ -316,7 +316,10 @@ pub struct SliceReport {
     pub active: u64,
     /// Held numbers that are not active, have not ended and may go elsewhere: what holds a volume stays with it.
     pub unstarted: u64,
-    /// Of these, the highest, in at most [`RETURNABLE`] ranges: what a mark by count can get back.
+    /// Of those that are active, how many have no run, are ready for the next one and may go elsewhere.
+    pub between_runs: u64,
+    /// Of those not started or between two runs, the highest, in at most [`RETURNABLE`] ranges: what a mark by
+    /// count can get back.
     pub returnable: RangeSet,
     /// Held numbers by state.
     pub counts: Counts,

@@ -189,7 +189,7 @@ impl Returns<'_> {
                 spec: &spec,
                 group,
             };
-            if report.active > 0 {
+            if line.count.on_hosts() > 0 {
                 // It finds hosts again.
                 let key = (key.group.clone(), key.cluster.clone());
                 let is_over = job.avoid.get(&key).is_some_and(|avoided| avoided.is_over);
@@ -210,7 +210,7 @@ impl Returns<'_> {
                 }
                 self.drain(of, job, key, report);
             } else {
-                self.unplaced(of, job, key, report);
+                self.unplaced(of, job, line, report);
                 let most = u64::from(group.most_active()).saturating_sub(allocated_of(&group.name));
                 let idle = Idle { line, report, most };
                 self.idle(of, job, &idle);
@@ -265,8 +265,9 @@ impl Returns<'_> {
 
     /// Work that is granted and finds no host goes to a cluster with capacity. If there is none, its grant is
     /// of more use to other work that waits for capacity of its pools, or for smaller pieces of its cluster.
-    fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
+    fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, line: &Line, report: &SliceReport) {
         let GroupOf { id, spec, group } = of;
+        let key = &line.key;
         let Some(Stuck {
             granted,
             count,
@@ -276,7 +277,7 @@ impl Returns<'_> {
         else {
             return;
         };
-        let beyond = self.is_beyond(key, spec, group, granted.saturating_sub(report.active));
+        let beyond = self.is_beyond(key, spec, group, granted.saturating_sub(line.count.on_hosts()));
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         let have = have(job, &key.group);
@@ -320,9 +321,12 @@ impl Returns<'_> {
             .iter()
             .filter(|(r, _, since)| is_unplaced(r.code) && long(*since));
         let count: u64 = unplaced.map(|(_, n, _)| *n).sum();
-        let stays = report.active.saturating_sub(report.preempting);
+        // What has run and waits for the next run goes elsewhere as well.
+        let stays = report
+            .active
+            .saturating_sub(report.preempting + report.between_runs);
         let count = count
-            .min(report.unstarted)
+            .min(report.unstarted.saturating_add(report.between_runs))
             .min(grant.granted().saturating_sub(stays));
         let in_pieces = Span(self.spill_after.0.saturating_mul(IN_PIECES));
         let mut waiting = report.waiting.iter();

@@ -287,7 +287,7 @@ impl Shard {
         self.take_back(number, generation);
     }
 
-    /// Ends the highest-numbered active instances beyond what is granted.
+    /// Ends active instances beyond what is granted: first those between two runs, then the highest-numbered.
     fn take_back(&mut self, number: u32, generation: Generation) {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
@@ -305,8 +305,13 @@ impl Shard {
             .filter(|(_, r)| standing(r) == Standing::Active && !is_being_preempted(r))
             .map(|(n, _)| n)
             .collect();
+        let between_runs = group.between_runs(generation);
+        let (resting, running): (Vec<InstanceNumber>, Vec<InstanceNumber>) =
+            staying.into_iter().partition(|n| between_runs.contains(*n));
         let kept = usize::try_from(granted).unwrap_or(usize::MAX);
-        for n in staying.into_iter().skip(kept).rev() {
+        let surplus = (resting.len() + running.len()).saturating_sub(kept);
+        let highest = running.into_iter().rev();
+        for n in resting.into_iter().rev().chain(highest).take(surplus) {
             self.take_back_one(number, n);
         }
     }

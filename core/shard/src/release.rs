@@ -25,6 +25,18 @@ impl Group {
         live.filter(|(_, r)| is_loose(r)).map(|(n, _)| n).collect()
     }
 
+    /// Active numbers of a generation that have no run, are ready for the next one and may go elsewhere.
+    pub(crate) fn between_runs(&self, generation: Generation) -> RangeSet {
+        let may_leave = |n: &InstanceNumber| {
+            let has_volume = |r: &InstanceRecord| r.volume.as_ref().is_some_and(|v| v.used);
+            let record = self.record(*n).filter(|r| r.generation == generation);
+            record.is_some_and(|r| r.run.is_some() && !is_loose(r) && !has_volume(r))
+        };
+        let marked = |n: &InstanceNumber| self.mark_of(*n).is_some_and(|m| m.count.is_none());
+        let ready = self.ready.iter().copied();
+        ready.filter(|n| may_leave(n) && !marked(n)).collect()
+    }
+
     /// Numbers of ranges that are marked as a whole, at a generation, and need no taking over first.
     fn marked(&self, generation: Generation) -> RangeSet {
         let whole = |r: &&echelon_core_model::AssignedRange| {

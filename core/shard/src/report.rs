@@ -237,12 +237,13 @@ impl Group {
         bound.sum()
     }
 
-    /// Held numbers that a mark by count can get back: the highest.
+    /// Held numbers that a mark by count can get back: the highest. Those between two runs follow as soon as
+    /// their grant is smaller.
     fn returnable(&self, g: Generation, held: &RangeSet) -> RangeSet {
         let startable = self.startable.get(&g).map(|set| set.intersect(held));
-        let startable = startable.unwrap_or_default();
+        let free = startable.unwrap_or_default().union(&self.between_runs(g));
         let mut out = RangeSet::new();
-        for range in startable.ranges().iter().rev() {
+        for range in free.ranges().iter().rev() {
             let one: RangeSet = std::iter::once(*range).collect();
             let free = one.minus(&self.with_volume(*range));
             for range in free.ranges().iter().rev() {
@@ -300,6 +301,7 @@ impl Group {
             granted: self.allowed(g, now),
             released: self.row.released.get(&g).cloned().unwrap_or_default(),
             active: tally.active,
+            between_runs: if wanted { self.between_runs(g).count() } else { 0 },
             returnable: if wanted {
                 self.returnable(g, &held)
             } else {

@@ -187,6 +187,7 @@ impl Group {
             held,
             active: live,
             unstarted: 0,
+            between_runs: 0,
             returnable: Default::default(),
             counts,
             succeeded: 0,

@@ -10,7 +10,9 @@ use echelon_core_model::claim::{Claim, ClaimPart, Quota, Victim};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{Generation, HostId, InstanceNumber, JobId, Resources, RunState, Timestamp};
+use echelon_core_model::{
+    Generation, HostId, InstanceNumber, JobId, RangeSet, Resources, RunState, Timestamp,
+};
 use echelon_core_placement::victims::{Candidate, KeptSeat, Question, Seat, Shape, seat_to_keep};
 use echelon_core_placement::{Wanted, holds};
 use std::cmp::Reverse;
@@ -137,11 +139,17 @@ impl Shard {
     fn claimant(&self, job: JobId, part: &ClaimPart) -> Option<Claimant> {
         let group = self.picture.group(job, &part.group).filter(|g| g.served)?;
         let wanted = self.shape_of(group)?;
-        let startable = group.startable.get(&part.generation)?.count();
+        let startable = group.startable.get(&part.generation).map_or(0, RangeSet::count);
+        let waiting = if wanted.gang {
+            startable
+        } else {
+            startable.saturating_add(group.between_runs(part.generation).count())
+        };
         // Of a gang all is wanted that was claimed, or nothing.
-        (!wanted.gang || startable >= part.count).then(|| Claimant {
+        let is_enough = waiting > 0 && (!wanted.gang || waiting >= part.count);
+        is_enough.then(|| Claimant {
             gang: wanted.gang,
-            count: part.count.min(startable),
+            count: part.count.min(waiting),
             open: self.let_by_runs(&wanted),
             wanted,
         })

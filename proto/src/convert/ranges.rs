@@ -124,6 +124,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("back", CODE),
     ("base", COUNTER),
     ("batch", INSTANCE),
+    ("between_runs", WHOLE),
     ("by_state", WHOLE),
     ("class", INSTANCE),
     ("code", CODE),

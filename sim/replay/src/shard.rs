@@ -626,6 +626,7 @@ impl Slice {
             released: self.released.clone(),
             active: self.active,
             unstarted,
+            between_runs: 0,
             returnable: returnable(&self.held.minus(&self.begun)),
             counts,
             succeeded: self.succeeded,

@@ -58,6 +58,8 @@ pub struct SliceCount {
     pub active: u64,
     /// Of these, reported as being stopped by preemption.
     pub preempting: u64,
+    /// Of these, reported as without a run and ready for the next one.
+    pub between_runs: u64,
     /// Reported as allowed to be active by the grant in force, whichever leader gave it.
     pub granted: u64,
     /// Whether its shard has reported anything of it.
@@ -82,9 +84,16 @@ impl SliceCount {
             out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
             out.active = report.active;
             out.preempting = report.preempting;
+            out.between_runs = report.between_runs;
             out.granted = report.granted;
         }
         out
+    }
+
+    /// Active instances that have a run.
+    #[must_use]
+    pub const fn on_hosts(&self) -> u64 {
+        self.active.saturating_sub(self.between_runs)
     }
 
     /// Indexes with a goal that is not met.

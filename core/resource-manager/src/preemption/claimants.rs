@@ -34,7 +34,7 @@ fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[Clai
             generation: part.generation,
         };
         let line = lines.iter().find(|l| l.key == key)?;
-        let begun = line.count.active;
+        let begun = line.count.on_hosts();
         Some(Slice {
             wanting: line.count.startable().saturating_sub(begun),
             more: line.count.startable().saturating_sub(line.allocated),
@@ -61,7 +61,7 @@ struct Claimant {
 
 struct Slice {
     key: SliceKey,
-    /// Instances that are not active and could be.
+    /// Instances that have no run and could have one.
     wanting: u64,
     /// Of these, how many are not granted.
     more: u64,

@@ -158,7 +158,8 @@ fn waits(facts: &FederationFacts, id: JobId, job: &JobView, line: &Line) -> Opti
         .grants
         .get(&line.key)
         .filter(|g| report.grant_number >= g.number())?;
-    let granted = grant.granted().saturating_sub(report.active);
+    let open = grant.granted().saturating_sub(report.active);
+    let granted = open.saturating_add(report.between_runs);
     let mut waiting = report.waiting.iter();
     let homeless = waiting.find(|(r, ..)| r.code == ReasonCode::HostResources);
     let n = homeless.map_or(0, |(_, n, _)| *n).min(granted);

@@ -88,7 +88,8 @@ impl ModelShard {
         // What it does not know, or what has begun, cannot begin.
         let startable = |part: &ClaimPart| {
             let key = (claim.job, part.group.clone(), part.generation);
-            part.count.min(self.startable(&key))
+            let resting = self.slices.get(&key).map_or(0, |s| s.between_runs.count());
+            part.count.min(self.startable(&key) + resting)
         };
         let counts: Vec<u64> = claim.parts.iter().map(startable).collect();
         let asked: u64 = counts.iter().sum();

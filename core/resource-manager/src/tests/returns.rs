@@ -213,6 +213,56 @@ fn work_that_finds_no_host_makes_way_for_what_its_cluster_has_hosts_for() {
 }
 
 #[test]
+fn what_has_run_and_lost_its_host_goes_where_there_is_capacity() {
+    for job in [batch(6), service(6)] {
+        let mut case = Case::with(&[("a", 6)]);
+        let job = case.job(1, job);
+        case.run_for(Span::seconds(2));
+        case = case.cluster("b", 4);
+        case.run_for(Span::seconds(10));
+        assert_eq!(case.active(job), [("a", 6)]);
+        case.at("a", |shard, now| shard.lose_host_of(job, 2, now));
+        case.run_for(Span::seconds(10));
+        assert_eq!(case.active(job), [("a", 4)], "its cluster may have a host soon");
+        case.run_for(Span::seconds(30));
+        assert_eq!(case.active(job), [("a", 4), ("b", 2)], "{}", case.ranges(job));
+    }
+}
+
+#[test]
+fn what_has_run_and_lost_its_host_stays_where_no_other_cluster_has_capacity() {
+    let mut case = Case::with(&[("a", 6), ("b", 2)]);
+    let other = case.job(1, service(2).only(&["b"]));
+    case.run_for(Span::seconds(2));
+    let job = case.job(2, service(6));
+    case.run_for(Span::seconds(2));
+    case.at("a", |shard, now| shard.lose_host_of(job, 2, now));
+    let bound = case.ranges(job);
+    case.run_for(Span::minutes(5));
+    assert_eq!((case.active(job), case.ranges(job)), (vec![("a", 4)], bound));
+    case.shard("a").cores += 2;
+    case.at("a", |shard, now| shard.full(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!((case.active(job), case.total_active(other)), (vec![("a", 6)], 2));
+}
+
+#[test]
+fn capacity_is_made_for_what_has_run_and_lost_its_host() {
+    let mut case = Case::with(&[("a", 12)]);
+    case.set_pool("/x", 1_000_000);
+    case.set_pool("/y", 1_000_000);
+    let has_more = case.job(1, batch(20).pool("/x"));
+    case.run_for(Span::seconds(2));
+    let job = case.job(2, service(4).pool("/y"));
+    case.run_for(Span::minutes(2));
+    assert_eq!((case.total_active(has_more), case.total_active(job)), (8, 4));
+    // Each pool is entitled to five cores.
+    case.at("a", |shard, now| shard.lose_host_of(job, 2, now));
+    case.run_for(Span::minutes(2));
+    assert_eq!((case.total_active(has_more), case.total_active(job)), (6, 4));
+}
+
+#[test]
 fn two_groups_of_a_job_get_capacity_each() {
     let mut case = Case::with(&[("a", 20)]);
     case.set_pool("/x", 1_000_000);

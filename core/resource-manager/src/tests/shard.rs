@@ -43,6 +43,8 @@ pub struct Slice {
     pub last_ended: Option<Timestamp>,
     /// Active numbers that are being stopped to make room.
     pub dying: RangeSet,
+    /// Numbers that have run and wait for a host. They are reported as active.
+    pub between_runs: RangeSet,
     /// Active numbers that run as the last restart asked for wants it.
     pub renewed: (u32, RangeSet),
 }
@@ -539,6 +541,7 @@ impl ModelShard {
             if !self.stubborn {
                 slice.stopped = slice.stopped.union(&open);
                 slice.active = RangeSet::new();
+                slice.between_runs = RangeSet::new();
             }
             return;
         }
@@ -547,6 +550,7 @@ impl ModelShard {
             match r.releasing.as_ref().map(|m| m.count) {
                 Some(None) if !self.stubborn => {
                     slice.active = slice.active.minus(&held);
+                    slice.between_runs = slice.between_runs.minus(&held);
                     slice.released = slice.released.union(&held);
                 }
                 Some(Some(n)) => {
@@ -554,6 +558,7 @@ impl ModelShard {
                     let unstarted = held
                         .minus(&slice.released)
                         .minus(&slice.active)
+                        .minus(&slice.between_runs)
                         .minus(&slice.ended());
                     let go = unstarted.highest(n.saturating_sub(done));
                     slice.released = slice.released.union(&go);
@@ -564,8 +569,11 @@ impl ModelShard {
         // Only a smaller grant of the newest epoch stops anything.
         if slice.grant_epoch == self.obeyed && slice.grant > 0 {
             let staying = slice.active.minus(&slice.dying);
-            let surplus = staying.highest(staying.count().saturating_sub(slice.allowed()));
-            slice.active = slice.active.minus(&surplus);
+            let surplus = staying.count() + slice.between_runs.count();
+            let surplus = surplus.saturating_sub(slice.allowed());
+            let resting = slice.between_runs.highest(surplus);
+            slice.between_runs = slice.between_runs.minus(&resting);
+            slice.active = slice.active.minus(&staying.highest(surplus - resting.count()));
         }
     }
 
@@ -592,12 +600,15 @@ impl ModelShard {
         let may = may
             .minus(&slice.released)
             .minus(&slice.active)
+            .minus(&slice.between_runs)
             .minus(&slice.ended());
         // Whichever leader gave the grant.
         let allowed = slice.in_force();
         let hosts = self.hosts_of_daemons.map_or(u64::MAX, u64::from);
         let allowed = allowed.min(hosts);
-        let wanted = allowed.saturating_sub(slice.active.count()).min(may.count());
+        let resting = slice.between_runs.count();
+        let begun = slice.active.count() + resting;
+        let wanted = allowed.saturating_sub(begun).min(may.count()) + resting;
         let met = self
             .constrained_cores
             .filter(|_| self.constrained.contains(&key.0));
@@ -609,7 +620,9 @@ impl ModelShard {
         } else {
             wanted.min(free)
         };
-        let begun = may.lowest(n);
+        let resumed = slice.between_runs.lowest(n);
+        slice.between_runs = slice.between_runs.minus(&resumed);
+        let begun = may.lowest(n - resumed.count()).union(&resumed);
         if !begun.is_empty() {
             slice.first_begun.get_or_insert(now);
             slice.last_begun = Some(now);
@@ -635,6 +648,7 @@ impl ModelShard {
         let may = ranges.filter(|r| r.generation == key.2 && r.releasing.is_none());
         let may: RangeSet = may.map(|r| r.range).collect();
         let may = may.minus(&slice.released).minus(&slice.active);
+        let may = may.minus(&slice.between_runs);
         may.minus(&slice.ended()).count()
     }
 
@@ -648,15 +662,18 @@ impl ModelShard {
         let held: RangeSet = ranges.map(|r| r.range).collect();
         let held = held.minus(&slice.released);
         let count = |set: &RangeSet| set.intersect(&held).count();
-        let unstarted = held.minus(&slice.active).minus(&slice.ended()).count();
+        let resting = slice.between_runs.count();
+        let returnable = held.minus(&slice.active).minus(&slice.ended());
+        let unstarted = returnable.count() - resting;
         let mut counts = Counts::default();
-        counts.add(RunState::Pending, unstarted);
+        counts.add(RunState::Pending, unstarted + resting);
         counts.add(RunState::Running, slice.active.count());
         counts.add(RunState::Succeeded, count(&slice.succeeded));
         counts.add(RunState::Failed, count(&slice.failed));
         counts.add(RunState::Killed, count(&slice.stopped));
         let why = Reason::new(self.unplaceable.unwrap_or(ReasonCode::HostResources));
-        let waits = slice.granted.saturating_sub(slice.active.count()).min(unstarted);
+        let open = slice.granted.saturating_sub(slice.active.count() + resting);
+        let waits = open.min(unstarted) + resting;
         let (part_number, _) = self.part(key.0, &key.1);
         SliceReport {
             job: key.0,
@@ -666,9 +683,10 @@ impl ModelShard {
             grant_number: slice.grant,
             held: held.clone(),
             released: slice.released.clone(),
-            active: slice.active.count(),
+            active: slice.active.count() + resting,
             unstarted,
-            returnable: held.minus(&slice.active).minus(&slice.ended()),
+            between_runs: resting,
+            returnable,
             counts,
             succeeded: count(&slice.succeeded),
             failed: count(&slice.failed),
@@ -712,6 +730,17 @@ impl ModelShard {
         for slice in self.slices.values_mut() {
             let gone = slice.active.lowest(n.into());
             slice.active = slice.active.minus(&gone);
+        }
+        self.work(now)
+    }
+
+    /// A host is gone on which the highest instances of a job ran, and has no other.
+    pub fn lose_host_of(&mut self, job: JobId, n: u64, now: Timestamp) -> Vec<Report> {
+        self.cores -= n * self.size(job);
+        for (_, slice) in self.slices.iter_mut().filter(|((of, ..), _)| *of == job) {
+            let gone = slice.active.highest(n);
+            slice.active = slice.active.minus(&gone);
+            slice.between_runs = slice.between_runs.union(&gone);
         }
         self.work(now)
     }

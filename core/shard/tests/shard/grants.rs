@@ -1,10 +1,10 @@
 //! Grants: how many may be active, from whom, and until when.
 
-use crate::world::{World, c1, job, range, seconds, task};
+use crate::world::{World, c1, job, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::directive::{Directive, Order, ReportPart};
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{Epoch, Generation, ReasonCode, RunState};
+use echelon_core_model::{Epoch, Generation, ReasonCode, RunState, Span};
 use echelon_core_shard::Event;
 use echelon_core_testkit::build::{JobBuilder, main_group};
 
@@ -69,7 +69,6 @@ fn a_smaller_grant_stops_the_highest_and_a_larger_one_brings_them_back() {
 
 #[test]
 fn what_is_marked_is_stopped_by_its_mark_and_not_by_the_smaller_grant() {
-    use crate::world::marked;
     let mut w = granted(6, 6);
     let mut away = marked(range(2, 5), None, None);
     away.releasing.as_mut().unwrap().why = ReasonCode::ScaledDown;
@@ -83,6 +82,40 @@ fn what_is_marked_is_stopped_by_its_mark_and_not_by_the_smaller_grant() {
     w.send_order(&[range(0, 1)], &[(1, 1)], 1);
     w.run(seconds(3));
     assert_eq!(running(&w, 6), [0]);
+}
+
+#[test]
+fn a_smaller_grant_takes_first_what_has_run_and_lost_its_host() {
+    let mut w = granted(4, 4);
+    w.cluster.hosts.clear();
+    w.cluster.set(&task(1, 1, 1), TaskState::Gone);
+    w.run(seconds(3));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.between_runs, slice.unstarted), (4, 1, 0));
+    assert_eq!(slice.returnable.numbers().map(|n| n.0).collect::<Vec<_>>(), [1]);
+    w.order(&[range(0, 3)], 3);
+    w.run(seconds(3));
+    assert_eq!((running(&w, 4), w.kills().len()), (vec![0, 2, 3], 0));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.between_runs, slice.unstarted), (3, 0, 1));
+    // Now a mark by count gets it back.
+    w.order(&[marked(range(0, 3), None, Some(1))], 3);
+    w.run(seconds(3));
+    let slice = w.slice(1).unwrap();
+    assert_eq!(slice.released.numbers().map(|n| n.0).collect::<Vec<_>>(), [1]);
+    assert_eq!((slice.active, slice.unstarted), (3, 0));
+    assert!(slice.returnable.is_empty());
+}
+
+#[test]
+fn what_may_still_run_is_not_between_two_runs() {
+    let mut w = granted(2, 2);
+    w.cluster.hosts.clear();
+    w.cluster.set(&task(0, 1, 1), TaskState::Unreachable);
+    w.run(Span::minutes(10));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.live, slice.between_runs), (2, 2, 0));
+    assert!(slice.returnable.is_empty());
 }
 
 #[test]

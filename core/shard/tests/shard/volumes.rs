@@ -72,6 +72,17 @@ fn discards(w: &World) -> usize {
 }
 
 #[test]
+fn what_has_a_volume_waits_for_its_host_between_two_runs() {
+    let mut w = one(&database().build());
+    w.cluster.hosts.clear();
+    w.cluster.set(&task(0, 1, 1), TaskState::Gone);
+    w.run(seconds(5));
+    let slice = w.slice(1).unwrap();
+    assert_eq!((slice.active, slice.live, slice.between_runs), (1, 0, 0));
+    assert!(slice.returnable.is_empty());
+}
+
+#[test]
 fn a_volume_is_made_with_the_first_run_and_kept_over_restarts() {
     let mut w = one(&database().build());
     let (id, host) = volume(&w, 0);

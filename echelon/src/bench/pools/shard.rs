@@ -57,6 +57,7 @@ impl Slice {
             released: RangeSet::new(),
             active: self.active,
             unstarted: self.unstarted(),
+            between_runs: 0,
             returnable: self.held.highest(self.unstarted()),
             counts,
             succeeded: self.succeeded,
