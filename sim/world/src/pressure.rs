@@ -17,10 +17,8 @@ use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::change::Wish as GoalWish;
 use echelon_core_hosts::Call;
 use echelon_core_model::cluster::{Cluster, Wish};
-use echelon_core_model::directive::SliceReport;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
-use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Answer, Decision, Op, Query};
 use echelon_core_model::{
@@ -59,8 +57,7 @@ pub(crate) struct PressureNotes {
     causes: Vec<Timestamp>,
     /// The division that was decided last.
     divided: Option<(Arc<Hierarchy>, Arc<Entitlements>)>,
-    /// Whether capacity was kept then for something that waits: by a hold, by a request, or for an instance
-    /// that has run and finds no host. That one neither leaves its cluster nor has capacity made for it.
+    /// Whether capacity was kept then for something that waits, by a hold or by a request.
     is_kept: bool,
 }
 
@@ -381,14 +378,7 @@ impl World {
         let picture = manager.picture();
         let hierarchy = &picture.facts.hierarchy;
         let first = &cycle.division.entitled.ordinary;
-        let has_run = |report: &SliceReport| {
-            let mut waiting = report.waiting.iter();
-            report.unstarted == 0 && waiting.any(|(reason, ..)| reason.code.layer() == Layer::Placement)
-        };
-        let mut reports = picture.facts.clusters.values().flat_map(|c| c.reports.values());
-        self.pressure.is_kept = picture.admission.holds_capacity()
-            || !picture.preemption.all.is_empty()
-            || reports.any(|report| has_run(report));
+        self.pressure.is_kept = picture.admission.holds_capacity() || !picture.preemption.all.is_empty();
         self.pressure.divided = Some((Arc::clone(hierarchy), Arc::clone(first)));
         if cycle.admission.raised.is_empty() {
             return;
@@ -411,6 +401,12 @@ impl World {
             add(&admission.job, admission.total() * self.cores_of(admission.job));
         }
         let raised: BTreeSet<PoolIdx> = cycle.admission.raised.keys().filter_map(pool_of).collect();
+        let sizes = cycle
+            .admission
+            .raised
+            .keys()
+            .map(|job| self.cores_of(*job) * 1000);
+        let largest = sizes.max().unwrap_or_default();
         let nodes: BTreeSet<PoolIdx> = raised
             .iter()
             .flat_map(|i| std::iter::once(*i).chain(hierarchy.above(*i)))
@@ -420,7 +416,13 @@ impl World {
             let (limit, given) = picture.admission.rooms.bounds(i);
             let second = picture.admission.second_amount(i);
             let entitled = first.amount(i).max_each(given).max_each(second).cpus;
-            let beyond = has > entitled && (i == ROOT || !cycle.admission.second_round);
+            // Into capacity that preemption has made an inner pool gets whole instances: less than one more.
+            let part = if i == ROOT || hierarchy.is_leaf(i) {
+                0
+            } else {
+                largest.saturating_sub(1)
+            };
+            let beyond = has > entitled.saturating_add(part) && (i == ROOT || !cycle.admission.second_round);
             let path = hierarchy.pool(i).map_or("/", |p| p.path.as_str());
             (beyond || has > limit.cpus).then(|| {
                 format!(

@@ -5,8 +5,9 @@ use crate::admission::second_round::{Again, EnforcedAmounts, PoolWalk, usable};
 use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
+use echelon_core_model::resources::Kind;
 use echelon_core_model::{GroupName, JobId, ReasonCode, Resources};
-use echelon_core_pools::hierarchy::PoolIdx;
+use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{
     Admission, HoldScope, Holds, Likeness, Line, Lines, Queue, Request, Rooms, Route, ScopedHolds, Side,
     Turn, Usable, admit, admit_held, give_out_again,
@@ -50,10 +51,16 @@ pub(crate) fn admissions(
     let first = enforced.first;
     let queue = ledger.queue();
     let mut admitted = Admitted::new();
-    // What preemption has made capacity for may be more than its pool is entitled to.
-    for pool in withheld.iter().map(|w| w.request.pool) {
-        let chain = std::iter::once(pool).chain(facts.hierarchy.above(pool));
-        chain.for_each(|i| rooms.entitle_at_least(i, enforced.amount(i)));
+    // What preemption has made capacity for may be more than its pool is entitled to. A pool above it that has
+    // anything left may have one whole unit: its own part was given to others of the pool in whole units, too.
+    for WithheldCapacity { request, .. } in withheld {
+        rooms.entitle_at_least(request.pool, enforced.amount(request.pool));
+        let above: Vec<PoolIdx> = facts.hierarchy.above(request.pool).collect();
+        for i in above {
+            let (entitled, taken) = (enforced.amount(i), rooms.taken(i).0);
+            let whole = one_more(entitled, taken, request.unit.shape);
+            rooms.entitle_at_least(i, if i == ROOT { entitled } else { whole });
+        }
     }
     add_to(&mut admitted, admit_withheld(withheld, rooms));
     if !withheld.is_empty() {
@@ -106,6 +113,15 @@ pub(crate) fn admissions(
         given = Some(usable.gave(facts, first, &second));
     }
     (admitted.into_values().collect(), given)
+}
+
+/// What a pool is entitled to, or of kinds of which anything is left one unit more than it has.
+fn one_more(entitled: Resources, taken: Resources, unit: Resources) -> Resources {
+    let open = Kind::ALL.into_iter().filter(|k| taken.get(*k) < entitled.get(*k));
+    open.fold(entitled, |sum, kind| {
+        let most = taken.get(kind).saturating_add(unit.get(kind));
+        sum.with(kind, most.max(sum.get(kind)))
+    })
 }
 
 /// No unit that takes more fits into any cluster.

@@ -56,6 +56,17 @@ pub(crate) struct Attempts {
     pub(crate) more_later: bool,
 }
 
+/// Units for which something is stopped at a full cluster.
+struct FullClusterUnits<'a> {
+    slice: &'a SliceRequest,
+    count: u64,
+    /// What pools leave.
+    left: PoolsLeft,
+    from: VictimSource,
+    /// For how many units capacity is wanted there in the end.
+    wanted: u64,
+}
+
 /// What attempts go by.
 pub(crate) struct AttemptInputs<'a, 'k> {
     pub(crate) left: &'a CapacityLeft<'k>,
@@ -127,6 +138,40 @@ impl AttemptInputs<'_, '_> {
         out
     }
 
+    /// What is stopped at a full cluster for so many units that pools lack as well. If the pools lack more than
+    /// the cluster, it may be on any host. Otherwise hosts must have capacity for the units in the end.
+    /// `None`: nothing is lacking.
+    fn stop_at_full(&self, shortage: &Shortage, units: FullClusterUnits<'_>) -> Option<StopAttempt> {
+        let FullClusterUnits {
+            slice,
+            count,
+            left,
+            from,
+            wanted,
+        } = units;
+        let request = &shortage.request;
+        let all = request.unit.shape.times(count);
+        let there = self.left.at(&slice.cluster, request.unit);
+        let (in_pools, at_cluster) = (left.lacking(all), all.minus(there));
+        if in_pools.is_zero() && at_cluster.is_zero() {
+            return None;
+        }
+        let left = left.within_cluster(there);
+        let left_in_pools = (!in_pools.fits(at_cluster)).then_some(left);
+        Some(StopAttempt {
+            clusters: vec![slice.cluster.clone()],
+            lacking: left_in_pools.map_or(at_cluster, |left| left.lacking(all)),
+            choice: match left_in_pools {
+                Some(_) => Resources::ZERO,
+                None => self.choice(request, count),
+            },
+            from,
+            left_in_pools,
+            is_whole: true,
+            wanted,
+        })
+    }
+
     /// Others below a pool have more than their own, at whatever cluster. All that is wanted comes from one
     /// cluster, or one unit does, or one unit comes from several. If each cluster is full, victims must be
     /// where the group waits: there they release what the cluster lacks, too.
@@ -143,14 +188,10 @@ impl AttemptInputs<'_, '_> {
             .filter(|s| self.left.takes(&s.cluster))
             .partition(|s| self.left.fits_at(&s.cluster, request.unit));
         let unit = request.unit.shape;
+        let left = pressed.left;
+        let wanted = |slice: &SliceRequest| slice.more.min(shortage.most).min(pressed.most);
         let mut stop_at = |slice: &SliceRequest, clusters: &[ClusterId], most: u64| {
-            let wanted = slice.more.min(shortage.most).min(pressed.most);
-            let left = if self.left.fits_at(&slice.cluster, request.unit) {
-                pressed.left
-            } else {
-                let there = self.left.at(&slice.cluster, request.unit);
-                pressed.left.within_cluster(there)
-            };
+            let wanted = wanted(slice);
             for count in counts(wanted, left.at_once(most)) {
                 let stop = StopAttempt {
                     clusters: clusters.to_vec(),
@@ -181,7 +222,19 @@ impl AttemptInputs<'_, '_> {
                 more_later = true;
                 continue;
             }
-            stop_at(slice, std::slice::from_ref(&slice.cluster), self.limits.left());
+            let wanted = wanted(slice);
+            for count in counts(wanted, left.at_once(self.limits.left())) {
+                let units = FullClusterUnits {
+                    slice,
+                    count,
+                    left,
+                    from: VictimSource::SurplusBelow(pressed.pool),
+                    wanted,
+                };
+                let stop = self.stop_at_full(shortage, units);
+                out.list
+                    .extend(stop.map(|stop| Attempt::stop(slice.clone(), count, stop)));
+            }
         }
         out.more_later = more_later;
         out
@@ -213,31 +266,18 @@ impl AttemptInputs<'_, '_> {
             if !self.may_stop_at(&slice.cluster) || !self.left.takes(&slice.cluster) {
                 continue;
             }
-            let there = self.left.at(&slice.cluster, request.unit);
             let wanted = slice.more.min(shortage.most);
             for count in counts(wanted, left.at_once(self.limits.left())) {
-                let all = request.unit.shape.times(count);
-                let (in_pools, at_cluster) = (left.lacking(all), all.minus(there));
-                if in_pools.is_zero() && at_cluster.is_zero() {
-                    continue;
-                }
-                // If the pools lack more than the cluster, what is stopped may be on any host.
-                let is_of_pools = !in_pools.fits(at_cluster);
-                let choice = if is_of_pools {
-                    Resources::ZERO
-                } else {
-                    self.choice(request, count)
-                };
-                let stop = StopAttempt {
-                    clusters: vec![slice.cluster.clone()],
-                    lacking: in_pools.max_each(at_cluster),
-                    choice,
+                let units = FullClusterUnits {
+                    slice: &slice,
+                    count,
+                    left,
                     from: VictimSource::OwnPool(shortage.precedence),
-                    left_in_pools: is_of_pools.then_some(left),
-                    is_whole: true,
                     wanted,
                 };
-                out.list.push(Attempt::stop(slice.clone(), count, stop));
+                let stop = self.stop_at_full(shortage, units);
+                out.list
+                    .extend(stop.map(|stop| Attempt::stop(slice.clone(), count, stop)));
             }
         }
         out

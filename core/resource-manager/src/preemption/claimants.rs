@@ -215,9 +215,10 @@ pub struct EndedRequest {
     pub in_vain: bool,
 }
 
-/// Notes since when groups could not use the capacity that shards hold for them on hosts. Their pool, or one
-/// above it, leaves nothing for a unit, even when all is gone that is being stopped: its entitlement has become
-/// less since the request was made. If that lasts, the request ends, and what the pool lacks is requested.
+/// Notes since when groups could not use the capacity that shards or pools hold for them. Their pool, or one
+/// above it, leaves nothing for a unit, even when all is gone that is being stopped. Its entitlement has become
+/// less since the request was made, or less could be stopped at once than it lacks. If that lasts, the request
+/// ends, and what the pool lacks is requested.
 pub(crate) fn note_unusable(
     known: PreemptionInputs<'_>,
     enforced: EnforcedAmounts<'_>,
@@ -237,15 +238,16 @@ pub(crate) fn note_unusable(
     };
     let mut out = BTreeMap::new();
     for (id, view) in &known.requests.all {
-        let report = view.report.as_ref().filter(|r| r.holds_room());
-        let Some(report) = report.filter(|_| view.claim.quota.is_none()) else {
-            continue;
-        };
         let claim = &view.claim;
+        let open = match (&claim.quota, &view.report) {
+            (Some(_), _) if view.keeps_quota() => &claim.parts,
+            (None, Some(report)) if report.holds_room() => &report.open,
+            _ => continue,
+        };
         let Some(claimant) = claimant(known.facts, claim.job, &claim.waits, &claim.parts) else {
             continue;
         };
-        let waits = claimant.ungranted(&report.open).iter().any(|(_, n)| *n > 0);
+        let waits = claimant.ungranted(open).iter().any(|(_, n)| *n > 0);
         if waits && claimant.request.as_ref().is_some_and(&mut leaves_nothing) {
             out.insert(*id, view.unusable_since.unwrap_or(now));
         }

@@ -52,7 +52,7 @@ impl ModelShard {
                 .div_ceil(1000)
         };
         let units = (0..=quota.count).rev().find(|n| cores(*n) <= all.min(claim.most));
-        let mut left = cores(units.unwrap_or(0));
+        let mut left = cores(units.unwrap_or(0)).saturating_sub(self.holds_back);
         let taken = left;
         for (key, set) in offered {
             let gone = if self.gangs.contains(&key.0) && left > 0 {
@@ -84,7 +84,13 @@ impl ModelShard {
         let held: u64 = held.map(|(key, n)| n * self.size(key.0)).sum();
         let spare = (self.cores + dying).saturating_sub(self.used() + held);
         // What is free is of no use to anybody.
-        let spare = if self.unplaceable.is_some() { dying } else { spare };
+        let size = self.size(claim.job);
+        let is_in_pieces = self.largest_piece.is_some_and(|most| size > most);
+        let spare = if self.unplaceable.is_some() || is_in_pieces {
+            dying
+        } else {
+            spare
+        };
         // What it does not know, or what has begun, cannot begin.
         let startable = |part: &ClaimPart| {
             let key = (claim.job, part.group.clone(), part.generation);
@@ -93,7 +99,6 @@ impl ModelShard {
         };
         let counts: Vec<u64> = claim.parts.iter().map(startable).collect();
         let asked: u64 = counts.iter().sum();
-        let size = self.size(claim.job);
         let wanted = asked.saturating_sub(self.holds_back) * size;
         let mut room = spare.min(wanted);
         if claim.keeps_host && self.keeps_hosts {
@@ -129,7 +134,8 @@ impl ModelShard {
             taken += gone.count();
             chosen.push((key, gone));
         }
-        if self.gangs.contains(&claim.job) && room < wanted {
+        // Nothing is stopped for less than one instance.
+        if self.gangs.contains(&claim.job) && room < wanted || room < size {
             (room, taken) = (0, 0);
             chosen.clear();
         }

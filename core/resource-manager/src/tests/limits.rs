@@ -58,6 +58,36 @@ fn below_a_pool_that_has_more_than_its_limit_so_much_more_is_stopped() {
 }
 
 #[test]
+fn capacity_in_a_pool_that_is_too_little_for_an_instance_is_kept_for_a_short_time() {
+    let mut case = under_a_limit(9);
+    let x = case.job(1, batch(20).pool("/t/x").only(&["a"]));
+    case.run_for(Span::seconds(2));
+    case.change_pool("/t", |pool| pool.limit.cpus = 8_333);
+    // At most one instance is stopped for a request: the first leaves a third of a core.
+    case.shard("a").holds_back = 3;
+    let y = case.job(2, batch(4).pool("/t/y").only(&["b"]));
+    case.run_for(Span::seconds(40));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([8, 0], 1));
+    case.run_for(Span::minutes(2));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([7, 1], 2));
+}
+
+#[test]
+fn below_a_pool_nothing_is_stopped_for_an_instance_that_no_host_could_hold_then() {
+    let mut case = Case::with(&[("a", 12)]);
+    for pool in ["/t", "/t/x", "/t/y"] {
+        case.set_pool(pool, 1_000_000);
+    }
+    case.shard("a").largest_piece = Some(2);
+    let x = case.job(1, service(9).pool("/t/x"));
+    case.run_for(Span::seconds(6));
+    // It is entitled to its four cores, and the other pool has one more than its own.
+    let y = case.sized(2, service(1).pool("/t/y").shape(shape(4, 100)));
+    case.run_for(Span::minutes(10));
+    assert_eq!((active(&case, [x, y]), taken(&case)), ([9, 0], 0));
+}
+
+#[test]
 fn nobody_outside_of_the_pool_whose_limit_is_reached_loses_anything() {
     let mut case = under_a_limit(6);
     let x = case.job(1, batch(20).pool("/t/x").priority(9));

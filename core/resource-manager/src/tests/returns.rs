@@ -201,6 +201,7 @@ fn work_that_finds_no_host_goes_where_there_is_capacity_before_others_are_stoppe
 fn work_that_finds_no_host_makes_way_for_what_its_cluster_has_hosts_for() {
     let mut case = Case::with(&[("a", 10)]);
     case.shard("a").largest_piece = Some(1);
+    case.shard("a").keeps_hosts = true;
     case.job(1, service(8));
     case.run_for(Span::seconds(2));
     let large = case.sized(2, batch(1).shape(shape(2, 100)));
