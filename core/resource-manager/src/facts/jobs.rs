@@ -204,6 +204,11 @@ impl Jobs {
         self.unsent.is_empty()
     }
 
+    /// How many jobs a snapshot has not got as they are now.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
     /// Whether a snapshot follows the changes of jobs.
     pub(crate) const fn is_followed(&self) -> bool {
         self.unsent.is_followed()
