@@ -1,9 +1,11 @@
-//! What one cycle does at most: jobs that it admits, and parts of what is done once a second.
+//! What one cycle does at most: jobs that it admits, jobs that it settles, and parts of what is done once a
+//! second.
 
 use crate::admission::SecondlyPart;
 use crate::event::Event;
+use crate::facts::settling::{SETTLED, Settling};
 use crate::tests::case::{Case, batch};
-use echelon_core_model::{JobId, Span};
+use echelon_core_model::{ClusterId, JobId, Span};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -82,4 +84,34 @@ fn where_queues_are_many_what_is_done_once_a_second_has_several_cycles_with_the_
         .collect();
     assert!(apart.len() > 100, "{apart:?}");
     assert!(apart.chunks(3).all(|some| turn.starts_with(some)), "{apart:?}");
+}
+
+#[test]
+fn a_cluster_with_many_jobs_settles_some_at_a_time_and_has_the_same_in_the_end() {
+    let mut case = Case::with(&[("a", 100)]);
+    let jobs: Vec<JobId> = (1..=17).map(|n| case.job(n, batch(2))).collect();
+    case.run_for(Span::seconds(2));
+    let held = case.held("/default");
+    assert_eq!(held.instances, 34);
+    let steps = noted(&mut case, |case| {
+        let view = case.rm.picture().facts.clusters.get(&ClusterId::new("a"));
+        Some(view?.settling)
+    });
+    // Entries and sums are compared with what is known after every step.
+    case.fail_over();
+    case.run_for(Span::seconds(3));
+    let mut steps = steps.take();
+    steps.dedup();
+    // It begins while assignments are still being read: some jobs are settled when they become known.
+    let several = jobs.len() / SETTLED;
+    assert!(steps.len() >= several + 1, "{steps:?}");
+    assert!(steps.is_sorted(), "{steps:?}");
+    let ends = (steps.first(), steps.last());
+    assert_eq!(ends, (Some(&Settling::Unknown), Some(&Settling::All)));
+    assert_eq!(case.held("/default"), held);
+    assert!(jobs.iter().all(|job| case.total_active(*job) == 2));
+    // Each has a grant of this leader.
+    let facts = &case.rm.picture().facts;
+    let granted = |job: &JobId| facts.jobs.get(job).unwrap().grants.values().all(|g| !g.is_new());
+    assert!(jobs.iter().all(granted));
 }
