@@ -79,6 +79,16 @@ pub struct ScopedHolds<'a> {
     pub begun: &'a BTreeSet<JobId>,
 }
 
+/// What an admission has admitted of one side.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
+pub struct SideAdmission {
+    /// In the order in which it was admitted.
+    pub admitted: Vec<Admission>,
+    /// As many jobs were admitted as may be at once. Of what comes after them nothing is decided yet.
+    pub is_cut: bool,
+}
+
 /// Chooses clusters for units that are bound nowhere. It knows no quota.
 pub trait Route {
     /// Clusters for at most `n` units of a request, each with at most one of `parts` of the capacity that `rooms` leaves it.
@@ -220,17 +230,20 @@ struct OpenQueue<'a, T> {
 /// alike, and at those behind it as long as something is admitted. `ask` gives the request of a turn. In a pool that is fair to
 /// its users the same group may get something more than once. Holds keep capacity from what `scope` says, and with
 /// `HoldScope::All` not for jobs of which something `has_begun`.
+/// Once `most_jobs` jobs have begun, in this round and in those before, it stops. What is left goes on in the same order when
+/// this is called again with the sums that include them.
 pub fn admit(
     queue: &Queue,
     side: Side,
     rooms: &mut Rooms,
     holds: ScopedHolds<'_>,
+    most_jobs: usize,
     ask: impl Fn(&Turn) -> Option<Request>,
     route: &impl Route,
-) -> Vec<Admission> {
+) -> SideAdmission {
     let ScopedHolds { holds, scope, begun } = holds;
     if !queue.has(side) || !queue.any_fits(rooms.most_left(side)) {
-        return Vec::new();
+        return SideAdmission::default();
     }
     // Only queues count of which the first would fit before anything is admitted.
     let before = rooms.clone();
@@ -274,8 +287,15 @@ pub fn admit(
     let mut out: Vec<Admission> = Vec::new();
     let had_begun = |of: &Turn| begun.contains(&of.job);
     let mut kept = InForce::new(holds, scope, rooms, had_begun);
+    let mut new_jobs: BTreeSet<JobId> = BTreeSet::new();
+    let most_new = most_jobs.saturating_sub(begun.len());
     let mut is_over = false;
+    let mut is_cut = false;
     while !is_over {
+        is_cut = new_jobs.len() >= most_new;
+        if is_cut {
+            break;
+        }
         let Some(Reverse((turn, i))) = heads.pop() else {
             break;
         };
@@ -286,14 +306,13 @@ pub fn admit(
         {
             continue;
         }
-        kept.reach(turn, rooms, |of| {
-            had_begun(of) || out.iter().any(|a| a.job == of.job)
-        });
+        kept.reach(turn, rooms, |of| had_begun(of) || new_jobs.contains(&of.job));
         if let Some(users) = fair.get_mut(i) {
             kept.face(users.pool(), rooms);
             let got = users.step(rooms, &ask, route).unwrap_or_default();
             kept.leave(turn, rooms, had_begun(turn) || !got.is_empty());
             is_over = !got.is_empty() && !queue.any_fits(kept.most_left(rooms, side));
+            new_jobs.extend(got.iter().map(|a| a.job).filter(|job| !begun.contains(job)));
             out.extend(got);
             heads.extend(users.head().map(|next| Reverse((next, i))));
             continue;
@@ -318,10 +337,11 @@ pub fn admit(
             }
             out.extend(request.groups_of(admission));
             is_over = total > 0 && !queue.any_fits(kept.most_left(rooms, side));
+            new_jobs.extend((total > 0 && !begun.contains(&turn.job)).then_some(turn.job));
         }
         heads.extend(line.behind.next().map(|next| Reverse((next, i))));
     }
-    if !kept.is_empty() && !is_over {
+    if !kept.is_empty() && !is_over && !is_cut {
         // Whom the round above has given something asks for the rest.
         let had: BTreeMap<(JobId, &GroupName), &Admission> =
             out.iter().map(|a| ((a.job, &a.group), a)).collect();
@@ -339,7 +359,10 @@ pub fn admit(
     }
     kept.end(rooms);
     out.retain(|a| a.total() > 0);
-    out
+    SideAdmission {
+        admitted: out,
+        is_cut,
+    }
 }
 
 /// Admits who is certain to be gone before a gang needs the room that is kept for it. Users are not told apart here.

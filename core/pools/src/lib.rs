@@ -26,7 +26,8 @@ pub mod terms;
 pub mod tree;
 
 pub use admit::{
-    Admission, Member, Refusal, Request, Route, ScopedHolds, SliceRequest, admit, admit_held, refusals,
+    Admission, Member, Refusal, Request, Route, ScopedHolds, SideAdmission, SliceRequest, admit, admit_held,
+    refusals,
 };
 pub use again::{SecondRound, Usable, give_out_again};
 pub use entitle::{Entitlements, entitle};

@@ -286,6 +286,12 @@ impl Queue {
         self.shapes.keys().any(|shape| shape.fits(most))
     }
 
+    /// How many queues there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.shapes.values().sum()
+    }
+
     /// The lines of each pool in which somebody waits.
     pub fn pools(&self) -> impl Iterator<Item = (PoolIdx, &Lines)> {
         self.pools.iter().map(|(pool, lines)| (*pool, lines))

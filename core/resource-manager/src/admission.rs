@@ -15,7 +15,7 @@ use crate::admission::candidates::Candidates;
 use crate::admission::capacity::rooms;
 pub use crate::admission::grants::GrantTarget;
 use crate::admission::holds::{HoldInputs, UndatedHolds, holds};
-use crate::admission::rounds::{AdmissionRounds, admissions};
+use crate::admission::rounds::{AdmissionRounds, RoundsResult, admissions};
 use crate::admission::router::Router;
 use crate::admission::second_round::{Again, EnforcedAmounts, SustainedAmounts};
 use crate::admission::starvation::{NOTED, note};
@@ -24,7 +24,7 @@ use crate::demand::ask::ask;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
+use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp, Version};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{
     Admission, ClusterIdx, Entitlements, Hold, Holds, Kept, Likeness, Line, Request, Rooms, Side, Terms,
@@ -32,6 +32,9 @@ use echelon_core_pools::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// For so long at most, starvation and capacity holds wait for admissions that are cut.
+const LONGEST_CUT: Span = Span(NOTED.0 * 2);
 
 /// What the last admission left.
 #[derive(Debug, Clone, Default)]
@@ -44,10 +47,12 @@ pub struct LastAdmission {
     pub(crate) candidates: Arc<Candidates>,
     /// When starvation was last noted for some pools.
     noted: Timestamp,
-    /// When capacity holds were last computed.
-    held: Timestamp,
+    /// When what is done once a second last began.
+    began: Timestamp,
+    /// What of it is done next.
+    pub(crate) next_part: SecondlyPart,
     /// What the second round used and gave; `None` when there was none.
-    pub(crate) second_round: Option<Again>,
+    pub(crate) second_round: Option<Arc<Again>>,
     /// What of that has lasted for as long as preemption waits.
     pub(crate) sustained: SustainedAmounts,
     /// Clusters where pools have more than they are entitled to.
@@ -67,6 +72,41 @@ pub struct LastAdmission {
 }
 
 impl LastAdmission {
+    /// What is to be done now of what is done once a second.
+    fn part(&self, at: AdmissionMoment, queues: usize) -> SecondlyPart {
+        match self.next_part {
+            SecondlyPart::Nothing if at.now.since(self.began) < NOTED => SecondlyPart::Nothing,
+            SecondlyPart::Nothing if queues > at.most_queues => SecondlyPart::SecondRound,
+            SecondlyPart::Nothing => SecondlyPart::All,
+            next => next,
+        }
+    }
+
+    /// Notes that a part was done.
+    const fn did(&mut self, part: SecondlyPart, now: Timestamp) {
+        if part.has_second_round() {
+            self.began = now;
+        }
+        self.next_part = part.next();
+    }
+
+    /// Takes over what a second round gave, or that there was none. Holds and preemption go by the last one
+    /// where they come in cycles after it.
+    fn note_second_round(
+        &mut self,
+        second: Option<Again>,
+        part: SecondlyPart,
+        tree: Version,
+        rooms: &mut Rooms,
+    ) {
+        let is_later = matches!(part, SecondlyPart::Holds | SecondlyPart::Preemption);
+        if second.is_some() || !is_later {
+            self.second_round = second.map(Arc::new);
+        } else if let Some(last) = self.second_round.as_ref().filter(|last| last.tree == tree) {
+            rooms.entitle(&last.entitled.ordinary, &last.entitled.lent);
+        }
+    }
+
     /// Whether capacity is held for something that waits.
     #[must_use]
     pub const fn holds_capacity(&self) -> bool {
@@ -132,6 +172,52 @@ pub(crate) struct AdmissionMoment {
     pub(crate) preempt_after: Span,
     /// How long a capacity hold without a date lasts.
     pub(crate) undated_for: Span,
+    /// Most jobs that are admitted at once.
+    pub(crate) most_jobs: usize,
+    /// With more queues than this, what is done once a second is done in several cycles.
+    pub(crate) most_queues: usize,
+}
+
+/// What a cycle does of what is done once a second. It walks over all queues, so where there are very many,
+/// each part has a cycle of its own, one right after the other. Holds and preemption go by what the second
+/// round has given then, and by the capacity that the admission of their own cycle has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SecondlyPart {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The second round, although no cluster has capacity for it: preemption enforces that.
+    SecondRound,
+    /// Capacity holds.
+    Holds,
+    /// Preemption.
+    Preemption,
+    /// All of this.
+    All,
+}
+
+impl SecondlyPart {
+    const fn has_second_round(self) -> bool {
+        matches!(self, Self::SecondRound | Self::All)
+    }
+
+    const fn has_holds(self) -> bool {
+        matches!(self, Self::Holds | Self::All)
+    }
+
+    /// Whether capacity is made for work that lacks it.
+    pub(crate) const fn has_preemption(self) -> bool {
+        matches!(self, Self::Preemption | Self::All)
+    }
+
+    /// The part that follows.
+    const fn next(self) -> Self {
+        match self {
+            Self::SecondRound => Self::Holds,
+            Self::Holds => Self::Preemption,
+            Self::Nothing | Self::Preemption | Self::All => Self::Nothing,
+        }
+    }
 }
 
 /// Indexes of a group that were bound without a grant.
@@ -179,10 +265,12 @@ pub struct AdmissionReport {
     pub raised: BTreeMap<JobId, bool>,
     /// Jobs with a changed assignment or changed grants.
     pub changed: BTreeSet<JobId>,
+    /// As many jobs were admitted as may be at once: the others have their turn in the next cycle.
+    pub is_cut: bool,
     /// Whether capacity was divided a second time.
     pub second_round: bool,
-    /// Whether starvation and capacity holds were computed, which happens once a second.
-    pub is_full: bool,
+    /// What it did of what is done once a second.
+    pub part: SecondlyPart,
     /// Jobs of which something began or ceased to run down.
     pub run_down_changed: BTreeSet<JobId>,
 }
@@ -201,8 +289,10 @@ pub(crate) fn admit(
         patience,
         preempt_after,
         undated_for,
+        most_jobs,
+        most_queues: _,
     } = at;
-    let is_full = now.since(last.held) >= NOTED;
+    let due = last.part(at, demand.ledger.queue().count());
     debug_assert_eq!(*demand.sums(), demand.ledger.pool_sums(facts));
     let mut rooms = rooms(facts, &demand.ledger, demand.sums(), first);
     rooms.close(demand.closed_clusters(now));
@@ -218,8 +308,9 @@ pub(crate) fn admit(
             first,
             sustained: &last.sustained,
         },
-        is_full,
+        is_full: due.has_second_round(),
         with_rest: true,
+        most_jobs,
     };
     let asked = |turn: &Turn| ask(facts, candidates.limits(), turn);
     // Where pools have more than they are entitled to, preemption makes capacity.
@@ -228,13 +319,26 @@ pub(crate) fn admit(
         let is_new = line.since.is_none_or(|since| now.since(since) < patience);
         is_new || like.clusters.iter().any(|c| surplus_at.contains(c))
     };
-    let (admitted, second_round) = admissions(rounds, &mut rooms, (asked, &router), hopeful);
-    if is_full || second_round.is_some() {
-        let tree = facts.pools.version;
+    let RoundsResult {
+        admitted,
+        second_round,
+        is_cut,
+    } = admissions(rounds, &mut rooms, (asked, &router), hopeful);
+    // What is about to be admitted needs no capacity hold, and nothing is stopped for it.
+    let is_put_off = is_cut && now.since(last.began) < LONGEST_CUT;
+    let part = if is_put_off {
+        SecondlyPart::Nothing
+    } else {
+        last.did(due, now);
+        due
+    };
+    let tree = facts.pools.version;
+    if part.has_second_round() || second_round.is_some() {
         last.sustained
             .note(tree, second_round.as_ref(), now, preempt_after);
     }
-    last.second_round = second_round;
+    let has_second_round = second_round.is_some();
+    last.note_second_round(second_round, due, tree, &mut rooms);
     let noted = (last.noted, now);
     let enforced = EnforcedAmounts {
         first,
@@ -249,8 +353,7 @@ pub(crate) fn admit(
     );
     last.noted = now;
     let mut run_down_changed = BTreeSet::new();
-    if is_full {
-        last.held = now;
+    if part.has_holds() {
         let inputs = HoldInputs {
             router: &Router::of(facts, &demand.ledger, &candidates),
             enforced,
@@ -268,7 +371,8 @@ pub(crate) fn admit(
         let changed = before.symmetric_difference(&last.run_down);
         run_down_changed.extend(changed.map(|(job, _)| *job));
     }
-    let has_begun = |turn: &Turn| admitted.iter().any(|a| a.job == turn.job);
+    let begun: BTreeSet<JobId> = admitted.iter().map(|a| a.job).collect();
+    let has_begun = |turn: &Turn| begun.contains(&turn.job);
     last.kept = keep_all(&last.holds, &mut rooms, has_begun);
     last.rooms = Arc::new(rooms);
     last.entitled = Arc::clone(&first.ordinary);
@@ -276,8 +380,9 @@ pub(crate) fn admit(
     let counted = |a: &Admission| (a.job, demand.ledger.counts(a.job));
     AdmissionReport {
         raised: admitted.iter().map(counted).collect(),
-        second_round: last.second_round.is_some(),
-        is_full,
+        is_cut,
+        second_round: has_second_round,
+        part,
         run_down_changed,
         admitted,
         ..AdmissionReport::default()

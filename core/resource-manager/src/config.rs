@@ -43,6 +43,10 @@ pub struct Config {
     pub tombstones: Span,
     /// Live jobs that each cycle looks at by cursor, though nothing of them has changed.
     pub turns: usize,
+    /// Most jobs that one cycle admits. The others have their turn in the next one, in the same order.
+    pub admitted_at_once: usize,
+    /// With more queues than this, what a cycle does once a second is spread over three cycles.
+    pub queues_at_once: usize,
     /// Most instances that leave draining clusters in one cycle.
     pub drain_batch: u64,
     /// Most reads and raises under way while recovering.
@@ -82,6 +86,8 @@ impl Config {
             // process decides.
             tombstones: Span(REQUEST_IDS_KEPT.0 + Span::minutes(60).0),
             turns: 100,
+            admitted_at_once: 500,
+            queues_at_once: 1_000,
             drain_batch: 200,
             reads_at_once: 32,
             backoff: Span::millis(100),

@@ -8,7 +8,7 @@
 
 use crate::admission::binding::{RemainingCapacity, bind_admitted, bind_ahead};
 use crate::admission::grants::{GrantInputs, grant};
-use crate::admission::{AdmissionMoment, AdmissionReport, admit};
+use crate::admission::{AdmissionMoment, AdmissionReport, SecondlyPart, admit};
 use crate::demand;
 use crate::demand::daemons::count_daemons;
 use crate::demand::goals::follow_goals;
@@ -189,6 +189,8 @@ impl ResourceManager {
             patience: Span(self.config.spill_after.0.saturating_mul(2)),
             preempt_after: self.config.preemption.after,
             undated_for: self.config.preemption.patience,
+            most_jobs: self.config.admitted_at_once,
+            most_queues: self.config.queues_at_once,
         };
         let Picture {
             facts,
@@ -199,6 +201,7 @@ impl ResourceManager {
         } = &mut self.picture;
         let withheld = withheld(facts, preemption);
         let mut report = admit(facts, demand, &division.entitled, &withheld, admission, at);
+        self.due |= report.is_cut || admission.next_part != SecondlyPart::Nothing;
         preemption.admitted(&report.admitted);
         let mut jobs = changed.clone();
         jobs.extend(report.admitted.iter().map(|a| a.job));
@@ -237,7 +240,7 @@ impl ResourceManager {
             preemption,
             ..
         } = &mut self.picture;
-        if admission.is_full {
+        if admission.part.has_preemption() {
             let rules = RequestRules {
                 first: &division.entitled,
                 preemption: self.config.preemption,

@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod known;
 pub(crate) mod reports;
+pub(crate) mod settling;
 pub(crate) mod slice;
 pub(crate) mod unsent;
 
@@ -118,9 +119,10 @@ impl FederationFacts {
     /// obeys this leader.
     /// Before, it is all that an older leader's grants may have allowed.
     #[must_use]
-    pub fn allocated(&self, job: &JobView, key: &SliceKey, count: &SliceCount) -> u64 {
+    pub fn allocated(&self, (id, job): (JobId, &JobView), key: &SliceKey, count: &SliceCount) -> u64 {
         let line = job.grants.get(key);
-        let settled = || self.clusters.get(&key.cluster).is_some_and(|c| c.settled);
+        let view = || self.clusters.get(&key.cluster);
+        let settled = || view().is_some_and(|view| view.is_settled_for(id));
         match line {
             Some(line) if !line.is_new() => line.allocated(count.active),
             // An older leader's grant goes on: what ends is followed by others.

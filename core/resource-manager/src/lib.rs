@@ -72,7 +72,7 @@ mod storage;
 mod tick;
 mod turns;
 
-pub use admission::{AdmissionReport, AheadBinding, GrantChange, GrantTarget};
+pub use admission::{AdmissionReport, AheadBinding, GrantChange, GrantTarget, SecondlyPart};
 pub use answers::{ClusterShare, Dropped, GroupPlan, Plan, PoolFigures, PoolPlan, SideFigures};
 pub use broken::Broken;
 pub use checks::check::{Sampler, check};

@@ -333,7 +333,11 @@ impl ResourceManager {
             .jobs
             .iter()
             .for_each(|id| self.picture.facts.jobs.touch(*id));
-        self.due |= heard.capacity || has_claims || !heard.jobs.is_empty();
+        if heard.settles {
+            self.settle_jobs(&cluster);
+        }
+        self.due |= heard.capacity || has_claims || !heard.jobs.is_empty() || !heard.complete.is_empty();
+        self.dirty.extend(heard.complete);
         self.note_archived(&cluster, &heard.archived);
         if heard.found && self.phase == Phase::Leading {
             self.settle_resume(now, out);

@@ -1,6 +1,7 @@
 //! The driver against a storage and shards that keep their promises and nothing more. `case` is the language, `shard` the
 //! model of a shard.
 
+mod bounds;
 mod case;
 mod claims;
 mod control;

@@ -1,8 +1,10 @@
 //! The jobs that a cycle looks at: changed jobs, jobs for which a time has come, and some other jobs by
 //! cursor.
 
+use crate::facts::settling::{next_cluster, settle_next};
 use crate::manager::ResourceManager;
-use echelon_core_model::{JobId, Timestamp};
+use crate::picture::Picture;
+use echelon_core_model::{ClusterId, JobId, Timestamp};
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -70,6 +72,9 @@ impl ResourceManager {
             }
         }
         self.look_at_unseen();
+        if let Some(cluster) = next_cluster(&self.picture.facts) {
+            self.settle_jobs(&cluster);
+        }
         let jobs = self.picture.facts.jobs.after(self.turns.all.0);
         let next: Vec<JobId> = jobs
             .filter(|(_, job)| job.is_live())
@@ -86,6 +91,14 @@ impl ResourceManager {
         self.dirty.extend(next);
         changes.jobs.clone_from(&self.dirty);
         changes
+    }
+
+    /// The next jobs of a cluster with a shard that obeys this leader are settled.
+    pub(crate) fn settle_jobs(&mut self, cluster: &ClusterId) {
+        let Picture { facts, demand, .. } = &mut self.picture;
+        let next = settle_next(facts, cluster, demand.ledger.unstored());
+        self.dirty.extend(next);
+        self.due = true;
     }
 
     /// A new leader looks at every job once, some in each cycle. Jobs with a stored end leave memory.

@@ -141,7 +141,8 @@ pub(crate) fn steps(asked: &[Asked], there: &mut There) -> usize {
     admit_in_steps(asked, there).1
 }
 
-fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission, Vec<Refusal>)>, usize) {
+/// The queue of all who ask, with the request of each turn.
+fn queued(asked: &[Asked], there: &There) -> (Queue, BTreeMap<Turn, Asked>) {
     let mut queue = Queue::default();
     let mut by_turn = BTreeMap::new();
     for a in asked {
@@ -168,31 +169,72 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
         }
         by_turn.insert(turn, a);
     }
+    (queue, by_turn)
+}
+
+/// Admits of both sides, at most so many jobs of each.
+fn admit_some(
+    queue: &Queue,
+    by_turn: &BTreeMap<Turn, Asked>,
+    there: &mut There,
+    most_jobs: usize,
+) -> [SideAdmission; 2] {
     let ask = |turn: &Turn| by_turn.get(turn).map(|a| a.request.clone());
-    let sides = [Side::Ordinary, Side::Revocable];
-    let admitted = sides
-        .map(|side| {
-            let holds = ScopedHolds {
-                holds: &there.holds,
-                scope: there.scope,
-                begun: &BTreeSet::new(),
-            };
-            admit(&queue, side, &mut there.rooms, holds, ask, &FirstFit)
-        })
-        .concat();
-    let each = by_turn.values().map(|a| {
-        let mut got = Admission {
-            job: a.request.job,
-            group: a.request.group.clone(),
-            more: Vec::new(),
-            bind: Vec::new(),
+    [Side::Ordinary, Side::Revocable].map(|side| {
+        let holds = ScopedHolds {
+            holds: &there.holds,
+            scope: there.scope,
+            begun: &BTreeSet::new(),
         };
+        admit(queue, side, &mut there.rooms, holds, most_jobs, ask, &FirstFit)
+    })
+}
+
+fn nothing(a: &Asked) -> Admission {
+    Admission {
+        job: a.request.job,
+        group: a.request.group.clone(),
+        more: Vec::new(),
+        bind: Vec::new(),
+    }
+}
+
+fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission, Vec<Refusal>)>, usize) {
+    let (queue, by_turn) = queued(asked, there);
+    let admitted = admit_some(&queue, &by_turn, there, usize::MAX);
+    let admitted = admitted.map(|side| side.admitted).concat();
+    let each = by_turn.values().map(|a| {
+        let mut got = nothing(a);
         let mine = |x: &&Admission| (x.job, &x.group) == (a.request.job, &a.request.group);
         admitted.iter().filter(mine).for_each(|x| got.add(x.clone()));
         let refused = refusals(&a.request.clone().less(&got), &there.rooms);
         (a.clone(), got, refused)
     });
     (each.collect(), admitted.len())
+}
+
+/// What each gets in several admissions, each of at most so many jobs, and how many jobs each of them has admitted.
+fn admit_in_parts(asked: &[Asked], there: &mut There, most_jobs: usize) -> (Vec<Admission>, Vec<usize>) {
+    let mut left = asked.to_vec();
+    let mut got: Vec<Admission> = asked.iter().map(nothing).collect();
+    let mut jobs = Vec::new();
+    loop {
+        let (queue, by_turn) = queued(&left, there);
+        let sides = admit_some(&queue, &by_turn, there, most_jobs);
+        let is_cut = sides.iter().any(|side| side.is_cut);
+        let admitted = sides.map(|side| side.admitted).concat();
+        jobs.push(admitted.iter().map(|a| a.job).collect::<BTreeSet<JobId>>().len());
+        for (a, got) in left.iter_mut().zip(&mut got) {
+            let job = a.request.job;
+            for more in admitted.iter().filter(|more| more.job == job) {
+                a.request = a.request.clone().less(more);
+                got.add(more.clone());
+            }
+        }
+        if !is_cut {
+            return (got, jobs);
+        }
+    }
 }
 
 /// A job, what its clusters get, and why the rest gets nothing.
@@ -349,10 +391,11 @@ fn nobody_behind_one_who_is_alike_and_gets_nothing_is_looked_at() {
             scope: HoldScope::Later,
             begun: &BTreeSet::new(),
         },
+        usize::MAX,
         ask,
         &FirstFit,
     );
-    assert_eq!((admitted.len(), looked.get()), (2, 2));
+    assert_eq!((admitted.admitted.len(), looked.get()), (2, 2));
 }
 
 /// Whether it is preemptible, its user, its pool, shape, priority and room, and its slices.
@@ -439,5 +482,21 @@ proptest! {
             numbers(&admit_all(&requests, &mut rooms(&all, &clusters))),
             numbers(&admit_all(&backwards, &mut rooms(&all, &clusters)))
         );
+    }
+
+    #[test]
+    fn a_bound_on_jobs_changes_nothing_of_what_is_admitted_in_the_end(
+        requests in some_requests(), p in 0u64..20, x in 0u64..30, y in 0u64..30, most in 1usize..4,
+    ) {
+        let all = [("/p", p), ("/p/a", 9), ("/p/b", 9), ("/q", 9)];
+        let clusters = [("x", x), ("y", y)];
+        // Users who share a pool get parts of what is left, and these depend on how often that is looked at.
+        let mut requests = requests;
+        requests.iter_mut().for_each(|r| r.user = None);
+        let (at_once, _) = admit_in_parts(&requests, &mut rooms(&all, &clusters), usize::MAX);
+        let (in_parts, jobs) = admit_in_parts(&requests, &mut rooms(&all, &clusters), most);
+        let total = |all: &[Admission]| all.iter().map(Admission::total).collect::<Vec<u64>>();
+        prop_assert_eq!(total(&at_once), total(&in_parts));
+        prop_assert!(jobs.iter().all(|n| *n <= most), "{:?}", jobs);
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn grant(
     for ((id, slice), target) in grants(facts, inputs, &report.bound) {
         // Only a shard that is known to obey this leader gets a new grant. Until then its grant stays as it
         // is.
-        let settled = facts.clusters.get(&slice.cluster).is_some_and(|c| c.settled);
+        let view = facts.clusters.get(&slice.cluster);
+        let settled = view.is_some_and(|view| view.is_settled_for(id));
         // No grant shrinks before the marks are stored that name the instances to remove. Without them the
         // shard would stop whatever it has most of.
         let unstored = facts.jobs.get(&id).filter(|job| job.decided != job.durable);

@@ -29,6 +29,17 @@ pub(crate) struct AdmissionRounds<'a> {
     /// What is too little for any pool's share is admitted in whole instances. Which pool gets it depends on
     /// what ran before.
     pub(crate) with_rest: bool,
+    /// Most jobs that are admitted at once.
+    pub(crate) most_jobs: usize,
+}
+
+/// What all rounds of one admission have given.
+pub(crate) struct RoundsResult {
+    pub(crate) admitted: Vec<Admission>,
+    /// What the second round used and gave; `None` when there was none.
+    pub(crate) second_round: Option<Again>,
+    /// As many jobs were admitted as may be at once. What the others get is decided by the next admission.
+    pub(crate) is_cut: bool,
 }
 
 /// Admits into the capacity holds of preemption requests, then within round 0, then within the second round.
@@ -38,7 +49,7 @@ pub(crate) fn admissions(
     rooms: &mut Rooms,
     (ask, route): (impl Fn(&Turn) -> Option<Request>, &impl Route),
     hopeful: impl Fn(&Likeness, &Line) -> bool,
-) -> (Vec<Admission>, Option<Again>) {
+) -> RoundsResult {
     let AdmissionRounds {
         facts,
         ledger,
@@ -47,10 +58,11 @@ pub(crate) fn admissions(
         enforced,
         is_full,
         with_rest,
+        most_jobs,
     } = rounds;
     let first = enforced.first;
     let queue = ledger.queue();
-    let mut admitted = Admitted::new();
+    let mut admitted = Admitted::default();
     // What preemption has made capacity for may be more than its pool is entitled to. A pool above it that has
     // anything left may have one whole unit: its own part was given to others of the pool in whole units, too.
     for WithheldCapacity { request, .. } in withheld {
@@ -62,10 +74,11 @@ pub(crate) fn admissions(
             rooms.entitle_at_least(i, if i == ROOT { entitled } else { whole });
         }
     }
-    add_to(&mut admitted, admit_withheld(withheld, rooms));
+    admitted.add(admit_withheld(withheld, rooms));
     if !withheld.is_empty() {
         rooms.entitle(&first.ordinary, &first.lent);
     }
+    admitted.most_jobs = most_jobs;
     round(
         queue,
         (holds, HoldScope::Later),
@@ -73,6 +86,9 @@ pub(crate) fn admissions(
         (&ask, route),
         &mut admitted,
     );
+    if admitted.is_cut {
+        return admitted.result(None);
+    }
     let most = most_left(rooms);
     let fits = |lines: &Lines| is_full || lines.least().fits(most);
     let may_be_needed = is_full || queue.any_fits(most);
@@ -104,7 +120,7 @@ pub(crate) fn admissions(
         let holds = (holds, HoldScope::All);
         round(queue, holds, rooms, (&ask, route), &mut admitted);
         // Nothing is admitted where no cluster has what anything asks for.
-        if with_rest && queue.any_fits(most_left(rooms)) {
+        if with_rest && !admitted.is_cut && queue.any_fits(most_left(rooms)) {
             let before = rooms.opened(usable.not_taken(rooms));
             let mut after = before.clone();
             round(queue, holds, &mut after, (&ask, route), &mut admitted);
@@ -112,7 +128,7 @@ pub(crate) fn admissions(
         }
         given = Some(usable.gave(facts, first, &second));
     }
-    (admitted.into_values().collect(), given)
+    admitted.result(given)
 }
 
 /// What a pool is entitled to, or of kinds of which anything is left one unit more than it has.
@@ -159,7 +175,51 @@ fn admit_withheld(withheld: &[WithheldCapacity], rooms: &mut Rooms) -> Vec<Admis
     out
 }
 
-type Admitted = BTreeMap<(JobId, GroupName), Admission>;
+/// What was admitted so far, by group.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    groups: BTreeMap<(JobId, GroupName), Admission>,
+    most_jobs: usize,
+    is_cut: bool,
+}
+
+impl Default for Admitted {
+    /// Nothing, and no bound.
+    fn default() -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            most_jobs: usize::MAX,
+            is_cut: false,
+        }
+    }
+}
+
+impl Admitted {
+    fn add(&mut self, more: Vec<Admission>) {
+        for more in more {
+            let key = (more.job, more.group.clone());
+            match self.groups.get_mut(&key) {
+                Some(before) => before.add(more),
+                None => {
+                    self.groups.insert(key, more);
+                }
+            }
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn into_admissions(self) -> Vec<Admission> {
+        self.groups.into_values().collect()
+    }
+
+    fn result(self, second_round: Option<Again>) -> RoundsResult {
+        RoundsResult {
+            second_round,
+            is_cut: self.is_cut,
+            admitted: self.into_admissions(),
+        }
+    }
+}
 
 pub(crate) fn round(
     queue: &Queue,
@@ -169,34 +229,27 @@ pub(crate) fn round(
     admitted: &mut Admitted,
 ) {
     for side in [Side::Ordinary, Side::Revocable] {
+        if admitted.is_cut {
+            return;
+        }
+        let groups = &admitted.groups;
         let again = |turn: &Turn| {
             let request = ask(turn)?;
             // Whichever group of a gang it was: all of it was admitted.
             let group = request.gang.first().map_or(&turn.group, |m| &m.group);
-            Some(match admitted.get(&(turn.job, group.clone())) {
+            Some(match groups.get(&(turn.job, group.clone())) {
                 Some(before) => request.less(before),
                 None => request,
             })
         };
-        let begun = admitted.keys().map(|(job, _)| *job).collect();
+        let begun = groups.keys().map(|(job, _)| *job).collect();
         let holds = ScopedHolds {
             holds,
             scope,
             begun: &begun,
         };
-        let more = admit(queue, side, rooms, holds, again, route);
-        add_to(admitted, more);
-    }
-}
-
-fn add_to(admitted: &mut Admitted, more: Vec<Admission>) {
-    for more in more {
-        let key = (more.job, more.group.clone());
-        match admitted.get_mut(&key) {
-            Some(before) => before.add(more),
-            None => {
-                admitted.insert(key, more);
-            }
-        }
+        let more = admit(queue, side, rooms, holds, admitted.most_jobs, again, route);
+        admitted.is_cut = more.is_cut;
+        admitted.add(more.admitted);
     }
 }

@@ -21,6 +21,7 @@ impl BothUsable {
         let (ordinary, lent) = (&facts.hierarchy, &facts.by_shares);
         Again {
             tree: facts.pools.version,
+            entitled: second.clone(),
             ordinary: SecondRound::new(ordinary, &first.ordinary, &self.ordinary, &second.ordinary),
             lent: if first.lends_nothing() {
                 SecondRound::default()
@@ -253,6 +254,8 @@ impl EnforcedAmounts<'_> {
 pub(crate) struct Again {
     /// The version of the pool tree that it used.
     pub(crate) tree: Version,
+    /// What pools may use by it.
+    pub(crate) entitled: Entitled,
     pub(crate) ordinary: SecondRound,
     pub(crate) lent: SecondRound,
 }

@@ -132,7 +132,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         asked_at: _,
         fulls: _,
         missed: _,
-        settled: _,
+        settling: _,
         last_report: _,
         incoming,
         reports,

@@ -6,7 +6,7 @@ use crate::manager::{Phase, ResourceManager};
 use echelon_core_model::{Span, Timestamp};
 
 /// Between two looks at the sums of some jobs.
-const EVERY: Span = Span::seconds(1);
+const EVERY: Span = Span::millis(50);
 
 /// What was ever found wrong with sums, by all leaderships of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ impl ResourceManager {
         self.sum_faults
     }
 
-    /// Checks the sums of some jobs, once a second.
+    /// Checks the sums of some jobs, about as often as a cycle runs.
     pub(crate) fn audit(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.phase != Phase::Leading || now.since(self.timers.audit) < EVERY {
             return;

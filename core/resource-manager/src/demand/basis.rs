@@ -26,7 +26,6 @@ pub(crate) struct Basis {
 pub(crate) struct OfCluster {
     pub(crate) index: ClusterIdx,
     pub(crate) name: String,
-    pub(crate) settled: bool,
     pub(crate) draining: bool,
     /// 1 of each kind of which it has revocable capacity.
     pub(crate) lends: Resources,
@@ -96,7 +95,6 @@ impl OfCluster {
         Self {
             index,
             name: name(cluster).to_owned(),
-            settled: cluster.settled,
             draining: cluster.wish() == Wish::Draining,
             lends: lends(cluster).kinds(),
         }
@@ -106,13 +104,11 @@ impl OfCluster {
         let Self {
             index,
             name: known,
-            settled,
             draining,
             lends: kinds,
         } = self;
         *index == at
             && known == name(cluster)
-            && *settled == cluster.settled
             && *draining == (cluster.wish() == Wish::Draining)
             && *kinds == lends(cluster).kinds()
     }

@@ -11,7 +11,7 @@ pub(crate) use self::totals::OfPool;
 use crate::demand::basis::Basis;
 #[cfg(test)]
 use crate::demand::entry::sums::BothSums;
-use crate::demand::entry::sums::{EntryPlaces, SummedEntry, Worth};
+use crate::demand::entry::sums::{EntryPlaces, EntrySums, Worth};
 use crate::demand::entry::{Entry, Wait, entry};
 use crate::demand::ledger::audit::Audit;
 use crate::demand::ledger::classes::KnownClass;
@@ -202,11 +202,7 @@ impl Ledger {
     }
 
     fn put_in(&mut self, id: JobId, mut entry: Entry, places: EntryPlaces<'_>) {
-        let of = SummedEntry {
-            entry: &entry,
-            places,
-        };
-        self.sum(Step::Add, id, of);
+        self.sum(Step::Add, id, &entry, places);
         if let Some(pool) = entry.pool {
             let mut waits = std::mem::take(&mut entry.waits);
             for wait in &mut waits {
@@ -238,7 +234,7 @@ impl Ledger {
 
     /// Takes an entry out of the sums, but not out of the queue.
     fn take_out(&mut self, id: JobId, entry: &Entry, places: EntryPlaces<'_>) {
-        self.sum(Step::Subtract, id, SummedEntry { entry, places });
+        self.sum(Step::Subtract, id, entry, places);
         let sets = [
             &mut self.unstored,
             &mut self.unplaced,
@@ -286,17 +282,16 @@ impl Ledger {
         self.totals.held.insert(pool, held);
     }
 
-    fn sum(&mut self, step: Step, id: JobId, of: SummedEntry<'_>) {
-        let entry = of.entry;
-        let groups = entry.group_sums(self.basis.lent);
-        for group in &groups {
+    fn sum(&mut self, step: Step, id: JobId, entry: &Entry, places: EntryPlaces<'_>) {
+        let sums = EntrySums::of(entry, places, &self.basis);
+        for group in &sums.groups {
             match step {
                 Step::Add => self.enter_class(group),
                 Step::Subtract => self.leave_class(group),
             }
         }
-        self.audit.follow(step, id, of, &self.basis);
-        self.totals.take(step, of, groups, &self.basis);
+        self.audit.follow(step, id, entry, &sums);
+        self.totals.take(step, entry, &sums);
         if let Some(i) = entry.pool {
             if self.of_known(i).is_some_and(OfPool::is_choosy) {
                 self.choosy.insert(i);

@@ -3,6 +3,7 @@
 use crate::event::LinkId;
 use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
+use crate::facts::settling::Settling;
 use crate::facts::unsent::Unsent;
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
 use echelon_core_model::directive::{Capacity, SliceReport};
@@ -62,8 +63,8 @@ pub struct ClusterView {
     pub fulls: u32,
     /// A report of it was lost.
     pub missed: bool,
-    /// Its shard is known to obey this leader, so its grants are those of this leader alone.
-    pub settled: bool,
+    /// Whether its shard is known to obey this leader, and for which jobs that counts already.
+    pub(crate) settling: Settling,
     /// Epoch and sequence of its last report.
     pub last_report: (Epoch, u64),
     /// What the full report under way has named so far.
@@ -165,7 +166,7 @@ impl ClusterView {
             asked_at: self.asked_at,
             fulls: self.fulls,
             missed: self.missed,
-            settled: self.settled,
+            settling: self.settling,
             last_report: self.last_report,
             incoming: None,
             reports: Reports::new(),
@@ -181,13 +182,13 @@ impl ClusterView {
 
     /// Whether its shard has reported to this leader all that it has.
     #[must_use]
-    pub const fn is_heard(&self) -> bool {
-        self.settled || self.fulls > 0
+    pub fn is_heard(&self) -> bool {
+        self.is_settled() || self.fulls > 0
     }
 
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {
-        self.settled && self.link.is_some() && self.wish() != Wish::Left
+        self.is_settled() && self.link.is_some() && self.wish() != Wish::Left
     }
 }

@@ -184,6 +184,12 @@ impl Jobs {
         self.changed.insert(id);
     }
 
+    /// Something that sums depend on has changed for a job, outside of it. A snapshot follows that.
+    pub(crate) fn touch_all(&mut self, id: JobId) {
+        self.changed.insert(id);
+        self.unsent.note(id);
+    }
+
     /// The jobs of a bucket.
     pub fn of_bucket(&self, bucket: u16) -> impl Iterator<Item = (JobId, &JobView)> {
         let ids = self.buckets.get(&bucket).into_iter().flatten();
@@ -202,6 +208,11 @@ impl Jobs {
     /// Whether a snapshot has all jobs as they are now.
     pub(crate) fn is_sent(&self) -> bool {
         self.unsent.is_empty()
+    }
+
+    /// How many jobs a snapshot has not got as they are now.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Whether a snapshot follows the changes of jobs.

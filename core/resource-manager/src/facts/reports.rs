@@ -18,6 +18,10 @@ pub struct Heard {
     pub named: BTreeSet<JobId>,
     /// Jobs of which it reports something else than before. Full reports mostly repeat what is known.
     pub jobs: BTreeSet<JobId>,
+    /// Jobs to look at again, since the first full report of them is complete. Nothing else is reported of them.
+    pub complete: BTreeSet<JobId>,
+    /// Its shard is known to obey this leader from now on.
+    pub settles: bool,
     /// The shard is to be asked for a full report.
     pub ask: bool,
     /// The shard obeys a newer resource manager.
@@ -146,8 +150,8 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
         }
         ReportPart::FullEnd => {
             if let Some(full) = view.incoming.take() {
-                if !view.settled {
-                    out.jobs.extend(full.iter().map(|(job, ..)| *job));
+                if !view.is_settled() {
+                    out.complete.extend(full.iter().map(|(job, ..)| *job));
                 }
                 keep_named(view, &full, &mut out.jobs);
                 view.fulls += 1;
@@ -157,9 +161,9 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
                 // older one.
                 // What an older one has granted goes on.
                 if view.fulls == 1 {
-                    out.ask = !view.settled;
+                    out.ask = !view.is_settled();
                 } else {
-                    view.settled = true;
+                    out.settles = view.begin_to_settle();
                 }
             }
         }
@@ -226,7 +230,7 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) -> bool {
     }
     let same = before == next && view.reports.get(&key).is_some_and(|known| **known == slice);
     if is_full && same {
-        return !view.settled;
+        return !view.is_settled();
     }
     view.unsent.note(slice.job);
     view.reports.insert(key, Arc::new(slice));

@@ -3,6 +3,7 @@
 //! Neither a shard's report nor its silence ends a leadership.
 
 use crate::effect::{Alarm, Effect};
+use crate::facts::settling::unsettle;
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
 use echelon_core_model::directive::Order;
@@ -41,8 +42,12 @@ impl ResourceManager {
         view.quarantine = Some(now.plus(QUARANTINE));
         view.link = None;
         view.incoming = None;
-        view.settled = false;
         view.last_report = Default::default();
+        unsettle(
+            &mut self.picture.facts,
+            cluster,
+            self.picture.demand.ledger.unstored(),
+        );
         self.picture.preemption.forget(cluster);
         self.due = true;
         out.push(Effect::Unwatch(cluster.clone()));

@@ -3,6 +3,7 @@
 //! million cost as much as one.
 
 use crate::facts::FederationFacts;
+use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::lifecycle::dependencies::{Stands, stands, told};
 use crate::lifecycle::head_change::Bid;
@@ -221,7 +222,10 @@ fn never_left_waiting(job: &JobView) -> bool {
 /// Whether every cluster that has a part of it reports so; silence proves nothing.
 fn nothing_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
     job.slices().keys().all(|key| {
-        let heard = facts.clusters.get(&key.cluster).is_some_and(|c| c.settled);
+        let heard = facts
+            .clusters
+            .get(&key.cluster)
+            .is_some_and(ClusterView::is_settled);
         let begun =
             |r: &echelon_core_model::directive::SliceReport| r.active + r.succeeded + r.failed + r.live > 0;
         heard && !facts.report(id, key).is_some_and(begun)

@@ -121,8 +121,8 @@ fn holder(
     let instances = ranges.map(|r| r.range.count()).sum();
     let view = facts.clusters.get(cluster);
     let reach = match view {
-        Some(v) if v.settled && v.link.is_some() => Reach::Open,
-        Some(v) if v.settled => Reach::Cut,
+        Some(v) if v.is_settled() && v.link.is_some() => Reach::Open,
+        Some(v) if v.is_settled() => Reach::Cut,
         _ => Reach::Unheard,
     };
     let word = view.and_then(|v| v.words.get(&(id, group.clone()))).copied();

@@ -5,6 +5,7 @@ use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
 use crate::facts::cluster::ClusterView;
 use crate::facts::connection::{changed_state, contact};
+use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
 use echelon_core_model::cluster::Contact;
@@ -58,7 +59,8 @@ impl ResourceManager {
             }
             let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
             let is_quiet = since(view.heard_at.max(view.asked_at), third);
-            let lacks = (view.missed || !view.settled) && since(view.asked_at, FULL_CYCLE);
+            let lacks =
+                (view.missed || view.settling == Settling::Unknown) && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if rested && view.link.is_some() {
                 claimed.push(id.clone());

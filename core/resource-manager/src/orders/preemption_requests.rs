@@ -12,7 +12,7 @@ impl ResourceManager {
     /// Before, it may hold capacity that is not known here.
     pub(crate) fn tell_claims(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
         let view = self.picture.facts.clusters.get(cluster);
-        if view.is_some_and(|c| c.settled && c.link.is_some() && c.fulls > 0) {
+        if view.is_some_and(|c| c.is_settled() && c.link.is_some() && c.fulls > 0) {
             let claims = self
                 .picture
                 .preemption

@@ -48,7 +48,7 @@ fn order(
     let held = job.durable.ranges(group).iter().filter(|r| r.cluster == *cluster);
     let ranges: Vec<AssignedRange> = held.cloned().collect();
     let generations: BTreeSet<Generation> = ranges.iter().map(|r| r.generation).collect();
-    let settled = facts.clusters.get(cluster).is_some_and(|c| c.settled);
+    let settled = facts.clusters.get(cluster).is_some_and(|c| c.is_settled_for(id));
     let grants = generations
         .into_iter()
         .filter(|_| settled)

@@ -89,8 +89,9 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         },
         is_full: false,
         with_rest: true,
+        most_jobs: usize::MAX,
     };
-    let (admitted, _) = admissions(rounds, &mut rooms, (ask, &router), |_, _| true);
+    let admitted = admissions(rounds, &mut rooms, (ask, &router), |_, _| true).admitted;
     let groups = spec.groups.iter().zip(dropped);
     Plan {
         pool: pool_plan(&picture.facts, spec, &ledger, &entitled),

@@ -19,8 +19,14 @@ use echelon_core_model::{ClusterId, JobId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Most jobs and reports of one part.
-const AT_ONCE: usize = if cfg!(test) { 7 } else { 5_000 };
+/// Most jobs and reports of one part, once the snapshot has all jobs.
+const AT_ONCE: usize = if cfg!(test) { 7 } else { 1_000 };
+
+/// The same while it gets all jobs for the first time, or nearly all.
+const AT_FIRST: usize = if cfg!(test) { 9 } else { 5_000 };
+
+/// While so many jobs are left, parts are large.
+const MANY: usize = 10 * AT_ONCE;
 
 /// What has changed since the part before.
 #[derive(Debug)]
@@ -70,8 +76,10 @@ impl ResourceManager {
             revision,
         } = &mut self.picture;
         let is_first = !facts.jobs.is_followed();
-        let jobs = facts.jobs.take_unsent(AT_ONCE);
-        let mut left = AT_ONCE.saturating_sub(jobs.len());
+        let is_large = is_first || facts.jobs.unsent() > MANY;
+        let most = if is_large { AT_FIRST } else { AT_ONCE };
+        let jobs = facts.jobs.take_unsent(most);
+        let mut left = most.saturating_sub(jobs.len());
         let ended = facts.ended.take_unsent(left);
         left = left.saturating_sub(ended.len());
         let mut reports = Vec::new();

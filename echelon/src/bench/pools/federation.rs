@@ -4,7 +4,7 @@
 use super::shard::Shard;
 use super::stored::{self, FederationSize};
 use anyhow::{Result, bail};
-use echelon_core_model::directive::{Directive, Order};
+use echelon_core_model::directive::{Directive, Order, Report};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::store::{Consistency, Op, OpId, Query, Stamp};
 use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
@@ -161,9 +161,8 @@ impl Federation {
     pub(super) async fn cycles(&mut self, n: u32) -> Result<Vec<u64>> {
         let mut out = Vec::new();
         for _ in 0..n {
-            let reports = self.shards.iter_mut();
-            let reports = reports.filter_map(|(link, shard)| Some(Event::Report(*link, shard.end_half()?)));
-            self.todo.extend(reports.collect::<Vec<_>>());
+            let now = self.now;
+            self.report(|shard| shard.end_half(now));
             self.settle_all().await;
             out.push(u64::try_from(self.cycle().await.as_micros())?);
         }
@@ -174,14 +173,21 @@ impl Federation {
     /// A period in which so many instances end, each of another job, in all clusters.
     pub(super) async fn end_instances(&mut self, n: u32) -> Took {
         let each = n.div_ceil(self.size.clusters.max(1));
-        let reports = self.shards.iter_mut();
-        let reports =
-            reports.filter_map(|(link, shard)| Some(Event::Report(*link, shard.end_one_each(each)?)));
-        self.todo.extend(reports.collect::<Vec<_>>());
+        let now = self.now;
+        self.report(|shard| shard.end_one_each(each, now));
         let from = self.mark();
         self.settle_all().await;
         self.cycle().await;
         self.since(from)
+    }
+
+    /// Every shard reports something next.
+    fn report(&mut self, each: impl Fn(&mut Shard) -> Vec<Report>) {
+        for (link, shard) in &mut self.shards {
+            let reports = each(shard).into_iter();
+            self.todo
+                .extend(reports.map(|report| Event::Report(*link, report)));
+        }
     }
 
     /// The share of one pool changes, and the cycles after it.

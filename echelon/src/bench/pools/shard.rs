@@ -133,11 +133,7 @@ impl Shard {
             }
             Order::Slices(orders) => {
                 let said: Vec<SliceReport> = orders.iter().filter_map(|o| self.begin(o)).collect();
-                let parts: Vec<ReportPart> = said
-                    .chunks(SLICES_A_PART)
-                    .map(|part| ReportPart::Slices(part.to_vec()))
-                    .collect();
-                parts.into_iter().map(|part| self.report(part)).collect()
+                self.changed(&said, now)
             }
             _ => Vec::new(),
         }
@@ -174,17 +170,17 @@ impl Shard {
     }
 
     /// Half of what is active of the next slice succeeds.
-    pub(super) fn end_half(&mut self) -> Option<Report> {
-        self.end(1, |active| active / 2)
+    pub(super) fn end_half(&mut self, now: Timestamp) -> Vec<Report> {
+        self.end(1, |active| active / 2, now)
     }
 
     /// One instance of each of the next slices succeeds.
-    pub(super) fn end_one_each(&mut self, slices: u32) -> Option<Report> {
-        self.end(slices, |_| 1)
+    pub(super) fn end_one_each(&mut self, slices: u32, now: Timestamp) -> Vec<Report> {
+        self.end(slices, |_| 1, now)
     }
 
     /// A part of what is active of the next slices succeeds.
-    fn end(&mut self, slices: u32, part: impl Fn(u64) -> u64) -> Option<Report> {
+    fn end(&mut self, slices: u32, part: impl Fn(u64) -> u64, now: Timestamp) -> Vec<Report> {
         let mut said = Vec::new();
         for _ in 0..slices {
             let from = JobId(self.next_ending.0 + 1);
@@ -198,7 +194,19 @@ impl Shard {
             said.push(slice.report(*id));
             self.next_ending = *id;
         }
-        (!said.is_empty()).then(|| self.report(ReportPart::Slices(said)))
+        self.changed(&said, now)
+    }
+
+    /// Slices that have changed, and then the capacity, which has changed with them.
+    fn changed(&mut self, slices: &[SliceReport], now: Timestamp) -> Vec<Report> {
+        if slices.is_empty() {
+            return Vec::new();
+        }
+        let parts = slices.chunks(SLICES_A_PART);
+        let parts = parts.map(|part| ReportPart::Slices(part.to_vec()));
+        let capacity = ReportPart::Capacity(Box::new(self.capacity(now)));
+        let parts: Vec<ReportPart> = parts.chain([capacity]).collect();
+        parts.into_iter().map(|part| self.report(part)).collect()
     }
 
     fn capacity(&self, now: Timestamp) -> Capacity {

@@ -104,11 +104,32 @@ pub(crate) enum EntryPlaces<'a> {
     At(&'a [ClusterId]),
 }
 
-/// An entry, as far as it is added or subtracted: all that it comes to in pools, and what it takes of some clusters.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SummedEntry<'a> {
-    pub(crate) entry: &'a Entry,
-    pub(crate) places: EntryPlaces<'a>,
+/// What an entry adds to sums, or subtracts from them: all that it comes to in pools, and what it takes of some
+/// clusters. It is computed once for all sums that it is a part of.
+#[derive(Debug, Clone)]
+pub(crate) struct EntrySums {
+    /// Its pool, in the tree or not.
+    pub(crate) pool: PoolRef,
+    pub(crate) groups: Vec<GroupSums>,
+    /// What could be active of its groups that ask for GPUs.
+    pub(crate) with_gpus: Resources,
+    /// What it takes of some clusters.
+    pub(crate) uses: Vec<(ClusterId, Taken)>,
+    /// Of that, what it takes of hosts of host pools that it needs.
+    pub(crate) uses_on: BTreeMap<(ClusterId, HostPoolIdx), Taken>,
+}
+
+impl EntrySums {
+    /// Of an entry, at some clusters.
+    pub(crate) fn of(entry: &Entry, places: EntryPlaces<'_>, basis: &Basis) -> Self {
+        Self {
+            pool: entry.pool_ref(),
+            groups: entry.group_sums(basis.lent),
+            with_gpus: entry.with_gpus(),
+            uses: entry.uses(basis, places),
+            uses_on: entry.uses_on(basis, places),
+        }
+    }
 }
 
 impl EntryPlaces<'_> {
@@ -125,7 +146,7 @@ pub(crate) type Worth = ((bool, u32), Reverse<JobId>);
 
 impl Entry {
     /// Its pool, in the tree or not.
-    pub(crate) fn pool_ref(&self) -> PoolRef {
+    fn pool_ref(&self) -> PoolRef {
         let path = || self.spec.as_ref().map(|s| s.pool.clone()).unwrap_or_default();
         self.pool.map_or_else(|| PoolRef::Unknown(path()), PoolRef::Known)
     }
@@ -144,7 +165,7 @@ impl Entry {
 
     /// The sums of each of its groups, with what bounds the group. `lent` has 1 of each kind of which any
     /// cluster has revocable capacity.
-    pub(crate) fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
+    fn group_sums(&self, lent: Resources) -> Vec<GroupSums> {
         let Some(spec) = self.spec.as_deref() else {
             return Vec::new();
         };
@@ -203,7 +224,7 @@ impl Entry {
     }
 
     /// What could be active of its groups that ask for GPUs.
-    pub(crate) fn with_gpus(&self) -> Resources {
+    fn with_gpus(&self) -> Resources {
         let with = self
             .specs()
             .zip(&self.wanted)
@@ -250,11 +271,7 @@ impl Entry {
     }
 
     /// Of that, what it takes of hosts of host pools that it needs.
-    pub(crate) fn uses_on(
-        &self,
-        basis: &Basis,
-        places: EntryPlaces<'_>,
-    ) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
+    fn uses_on(&self, basis: &Basis, places: EntryPlaces<'_>) -> BTreeMap<(ClusterId, HostPoolIdx), Taken> {
         let mut out: BTreeMap<(ClusterId, HostPoolIdx), Taken> = BTreeMap::new();
         let host_pools = basis.host_pools();
         let Some(spec) = self.spec.as_deref().filter(|_| !host_pools.is_empty()) else {

@@ -2,8 +2,8 @@
 //! as a leader leads, so every sum is exact and every step is checked. A step that does not match is counted,
 //! and the sum is wrong until another leader computes it again.
 
-use crate::demand::basis::Basis;
-use crate::demand::entry::sums::{BothSums, Choice, GroupSums, SummedEntry};
+use crate::demand::entry;
+use crate::demand::entry::sums::{BothSums, Choice, EntrySums};
 use crate::demand::request::PoolRef;
 use crate::facts::capacity::Taken;
 use echelon_core_model::spec::MAX_INSTANCES;
@@ -149,29 +149,27 @@ impl Counter<'_> {
 }
 
 impl Totals {
-    /// Adds an entry with what its groups come to, or subtracts one that was added.
-    pub(crate) fn take(&mut self, step: Step, of: SummedEntry<'_>, groups: Vec<GroupSums>, basis: &Basis) {
-        let SummedEntry { entry, places } = of;
+    /// Adds an entry with what it comes to, or subtracts one that was added.
+    pub(crate) fn take(&mut self, step: Step, entry: &entry::Entry, sums: &EntrySums) {
         let mut counter = Counter {
             step,
             errors: &mut self.errors,
         };
-        let of_pool = self.pools.entry(entry.pool_ref()).or_default();
+        let of_pool = self.pools.entry(sums.pool.clone()).or_default();
         if entry.marks.counted {
             counter.count(&mut of_pool.instances, entry.instances());
             counter.count(&mut of_pool.jobs, 1);
             if let Some(user) = entry.user() {
                 let mut has = of_pool.users.remove(user).unwrap_or_default();
-                for group in &groups {
-                    let sums = &group.sums;
-                    counter.sum(&mut has, sums.ordinary.allocated.plus(sums.lent.allocated));
+                for BothSums { ordinary, lent } in sums.groups.iter().map(|group| &group.sums) {
+                    counter.sum(&mut has, ordinary.allocated.plus(lent.allocated));
                 }
                 if !has.is_zero() {
                     of_pool.users.insert(Arc::from(user), has);
                 }
             }
         }
-        for group in groups.into_iter().filter(|g| g.sums != BothSums::default()) {
+        for group in sums.groups.iter().filter(|g| g.sums != BothSums::default()) {
             counter.all(of_pool.sums.pairs(group.sums));
             let (terms, allocated) = (group.choice.terms, group.sums.ordinary.allocated);
             if !terms.preemptible {
@@ -181,21 +179,18 @@ impl Totals {
                 counter.sum(&mut of_pool.controllers, allocated);
             }
             let names = usize::from(!group.choice.only.is_empty());
-            match of_pool.by_choice.entry(group.choice) {
-                Entry::Occupied(mut of_choice) => {
-                    counter.all(of_choice.get_mut().pairs(group.sums));
-                    if *of_choice.get() == BothSums::default() {
-                        of_choice.remove();
-                        of_pool.choosy = of_pool.choosy.saturating_sub(names);
-                    }
+            if let Some(of_choice) = of_pool.by_choice.get_mut(&group.choice) {
+                counter.all(of_choice.pairs(group.sums));
+                if *of_choice == BothSums::default() {
+                    of_pool.by_choice.remove(&group.choice);
+                    of_pool.choosy = of_pool.choosy.saturating_sub(names);
                 }
-                Entry::Vacant(place) => {
-                    let mut of_choice = BothSums::default();
-                    counter.all(of_choice.pairs(group.sums));
-                    if of_choice != BothSums::default() {
-                        place.insert(of_choice);
-                        of_pool.choosy += names;
-                    }
+            } else {
+                let mut of_choice = BothSums::default();
+                counter.all(of_choice.pairs(group.sums));
+                if of_choice != BothSums::default() {
+                    of_pool.by_choice.insert(group.choice.clone(), of_choice);
+                    of_pool.choosy += names;
                 }
             }
         }
@@ -213,17 +208,17 @@ impl Totals {
             }
         }
         if *of_pool == OfPool::default() {
-            self.pools.remove(&entry.pool_ref());
+            self.pools.remove(&sums.pool);
         }
-        counter.sum(&mut self.with_gpus, entry.with_gpus());
-        for (on, used) in entry.uses_on(basis, places) {
-            counter.in_map(&mut self.uses_on, on, used);
+        counter.sum(&mut self.with_gpus, sums.with_gpus);
+        for (on, used) in &sums.uses_on {
+            counter.in_map(&mut self.uses_on, on.clone(), *used);
         }
-        for (cluster, used) in entry.uses(basis, places) {
+        for (cluster, used) in &sums.uses {
             if let Some(pool) = entry.pool {
-                counter.in_map(&mut self.places, (cluster.clone(), pool), used);
+                counter.in_map(&mut self.places, (cluster.clone(), pool), *used);
             }
-            counter.in_map(&mut self.uses, cluster, used);
+            counter.in_map(&mut self.uses, cluster.clone(), *used);
         }
     }
 }

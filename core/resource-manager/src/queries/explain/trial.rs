@@ -3,7 +3,7 @@
 
 use crate::admission::RequestedCapacity;
 use crate::admission::capacity::rooms;
-use crate::admission::rounds::{AdmissionRounds, admissions, round};
+use crate::admission::rounds::{AdmissionRounds, Admitted, admissions, round};
 use crate::admission::router::Router;
 use crate::admission::second_round::{EnforcedAmounts, SustainedAmounts};
 use crate::demand::ask::ask;
@@ -198,10 +198,11 @@ impl Trial {
             },
             is_full: false,
             with_rest: false,
+            most_jobs: usize::MAX,
         };
         let all: Vec<Admission> = if after_preemption {
             // Preemption makes capacity for what pools are entitled to, and for no more.
-            let mut first = BTreeMap::new();
+            let mut first = Admitted::default();
             round(
                 ledger.queue(),
                 (&self.holds, HoldScope::Later),
@@ -209,9 +210,9 @@ impl Trial {
                 (&asked, &router),
                 &mut first,
             );
-            first.into_values().collect()
+            first.into_admissions()
         } else {
-            admissions(rounds, &mut rooms, (asked, &router), |_, _| true).0
+            admissions(rounds, &mut rooms, (asked, &router), |_, _| true).admitted
         };
         let mut admitted: BTreeMap<GroupName, u64> = BTreeMap::new();
         for admission in all.iter().filter(|a| a.job == self.job) {
