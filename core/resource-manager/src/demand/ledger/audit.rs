@@ -94,7 +94,7 @@ impl Totals {
         of.extend(pools.map(|pool| format!("pool {}", path(pool))));
         // Both are derived again from the sums of each pool, which are those of its jobs.
         let known = self.pools.iter().filter_map(|(pool, of)| match pool {
-            PoolRef::Known(i) => Some((*i, of)),
+            PoolRef::Known(i) => Some((*i, &**of)),
             PoolRef::Unknown(_) => None,
         });
         let all: BTreeMap<PoolIdx, &OfPool> = known.collect();

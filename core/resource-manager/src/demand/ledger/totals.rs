@@ -29,7 +29,7 @@ pub(crate) enum Step {
 pub(crate) struct OfPool {
     pub(crate) sums: BothSums<ResourceSum>,
     /// The same by what bounds it.
-    by_choice: BTreeMap<Choice, BothSums<ResourceSum>>,
+    by_choice: BTreeMap<Box<Choice>, Box<BothSums<ResourceSum>>>,
     /// How many of these name clusters.
     choosy: usize,
     /// What users have of it, where it is fair to them.
@@ -54,7 +54,7 @@ impl OfPool {
     pub(crate) fn by_choice(&self) -> impl Iterator<Item = (&Choice, BothSums)> {
         self.by_choice
             .iter()
-            .map(|(choice, sums)| (choice, sums.counted()))
+            .map(|(choice, sums)| (&**choice, sums.counted()))
     }
 
     /// What users have of it, where it is fair to them.
@@ -83,7 +83,7 @@ impl OfPool {
 /// Sums over all live jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
-    pub(crate) pools: BTreeMap<PoolRef, OfPool>,
+    pub(crate) pools: BTreeMap<PoolRef, Box<OfPool>>,
     /// What the jobs of pools in the tree have, granted or active. A cycle reads it of every pool.
     pub(crate) held: BTreeMap<PoolIdx, Held>,
     /// Pools in the tree with users, where they are fair to them.
@@ -181,18 +181,18 @@ impl Totals {
                 counter.sum(&mut of_pool.controllers, allocated);
             }
             let names = usize::from(!group.choice.only.is_empty());
-            match of_pool.by_choice.entry(group.choice) {
+            match of_pool.by_choice.entry(Box::new(group.choice)) {
                 Entry::Occupied(mut of_choice) => {
                     counter.all(of_choice.get_mut().pairs(group.sums));
-                    if *of_choice.get() == BothSums::default() {
+                    if **of_choice.get() == BothSums::default() {
                         of_choice.remove();
                         of_pool.choosy = of_pool.choosy.saturating_sub(names);
                     }
                 }
                 Entry::Vacant(place) => {
-                    let mut of_choice = BothSums::default();
+                    let mut of_choice = Box::<BothSums<ResourceSum>>::default();
                     counter.all(of_choice.pairs(group.sums));
-                    if of_choice != BothSums::default() {
+                    if *of_choice != BothSums::default() {
                         place.insert(of_choice);
                         of_pool.choosy += names;
                     }
@@ -212,7 +212,7 @@ impl Totals {
                 self.shared.insert(pool);
             }
         }
-        if *of_pool == OfPool::default() {
+        if **of_pool == OfPool::default() {
             self.pools.remove(&entry.pool_ref());
         }
         counter.sum(&mut self.with_gpus, entry.with_gpus());
