@@ -359,7 +359,7 @@ mod tests {
                     releasing: None,
                 };
                 let ranges = vec![range; n % 3];
-                let groups = &mut Arc::make_mut(&mut job.durable).groups;
+                let groups = &mut job.durable.make_mut(JobId(n as u128)).groups;
                 groups.insert(GroupName::new("main"), ranges);
             }
             let mut count = JobCount::default();

@@ -46,6 +46,7 @@ pub mod rules;
 pub mod run;
 pub mod runtime;
 pub mod schedule;
+pub mod seldom;
 pub mod siting;
 pub mod spec;
 pub mod spec_digest;
@@ -71,6 +72,7 @@ pub use range::{InstanceRange, RangeSet};
 pub use reason::{Reason, ReasonCode};
 pub use resources::{Kind, Resources};
 pub use run::RunState;
+pub use seldom::{Nothing, Seldom};
 pub use sum::ResourceSum;
 /// A list that is mostly empty: no more than a pointer while it is.
 pub use thin_vec::ThinVec;

@@ -78,7 +78,7 @@ struct Turns {
 const FEW: usize = 16;
 
 impl Turns {
-    fn iter(&self) -> impl Iterator<Item = (&Turn, &u64)> {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (&Turn, &u64)> {
         self.few.iter().chain(&self.many)
     }
 
@@ -126,7 +126,7 @@ impl Eq for Line {}
 
 impl Line {
     /// Who waits, in order of admission.
-    pub fn turns(&self) -> impl Iterator<Item = &Turn> {
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
         self.turns.iter().map(|(turn, _)| turn)
     }
 
@@ -161,7 +161,7 @@ impl Line {
 /// The lines of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lines {
-    all: BTreeMap<Arc<Likeness>, Line>,
+    all: BTreeMap<Arc<Likeness>, Box<Line>>,
     /// The least of each kind that any of them asks for at once: where even that is not left, nobody need be looked at.
     least: Resources,
 }
@@ -169,7 +169,7 @@ pub struct Lines {
 impl Lines {
     /// All of them, with what those of each have in common.
     pub fn iter(&self) -> impl Iterator<Item = (&Likeness, &Line)> {
-        self.all.iter().map(|(like, line)| (&**like, line))
+        self.all.iter().map(|(like, line)| (&**like, &**line))
     }
 
     /// What those of each have in common.
@@ -297,6 +297,12 @@ impl Queue {
         self.pools.iter().map(|(pool, lines)| (*pool, lines))
     }
 
+    /// What waits in a pool that is alike.
+    #[must_use]
+    pub fn class(&self, pool: PoolIdx, like: &Likeness) -> Option<&Line> {
+        self.pools.get(&pool)?.all.get(like).map(AsRef::as_ref)
+    }
+
     /// The lines of a pool, if anybody waits there.
     #[must_use]
     pub fn lines_of(&self, pool: PoolIdx) -> Option<&Lines> {
@@ -312,7 +318,7 @@ impl Queue {
     /// The lines of a pool, to note something in them.
     pub fn lines_mut_of(&mut self, pool: PoolIdx) -> impl Iterator<Item = (&Likeness, &mut Line)> {
         let lines = self.pools.get_mut(&pool).into_iter();
-        lines.flat_map(|lines| lines.all.iter_mut().map(|(like, line)| (&**like, line)))
+        lines.flat_map(|lines| lines.all.iter_mut().map(|(like, line)| (&**like, &mut **line)))
     }
 
     /// The lines of gangs, in no order that means anything.

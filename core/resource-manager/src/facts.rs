@@ -12,6 +12,7 @@ pub(crate) mod host_pools;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod known;
+pub(crate) mod known_assignment;
 pub(crate) mod reports;
 pub(crate) mod settling;
 pub(crate) mod slice;
@@ -195,7 +196,7 @@ impl FederationFacts {
         self.by_shares = Arc::new(Hierarchy::new(&of_lent_room(&tree)));
         self.pools = Arc::new(tree);
         let of_moved = |job: &JobView| {
-            let id = job.head.as_ref().and_then(|head| head.pool_id.as_ref());
+            let id = job.head.as_ref().and_then(|head| head.common.pool_id.as_ref());
             id.is_some_and(|id| moved.contains(id))
         };
         let jobs = self.jobs.iter().filter(|(_, job)| of_moved(job));
@@ -230,8 +231,9 @@ impl FederationFacts {
     /// is gone, it is the path that the head names.
     #[must_use]
     pub fn path_of<'a>(&'a self, head: &'a KnownHead) -> &'a str {
-        let known = head.pool_id.as_ref().and_then(|id| self.hierarchy.path_of(id));
-        known.unwrap_or(&head.pool)
+        let known = head.common.pool_id.as_ref();
+        let known = known.and_then(|id| self.hierarchy.path_of(id));
+        known.unwrap_or(&head.common.pool)
     }
 
     fn has_moved(&self, job: &JobView) -> bool {

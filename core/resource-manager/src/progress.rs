@@ -8,11 +8,11 @@ pub(crate) mod waiting;
 use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
+use crate::facts::known::KnownProgress;
 use crate::lifecycle::outcome::{awaited, outcome};
 use crate::lifecycle::{restarts, rollouts};
 use crate::picture::Picture;
 use crate::progress::waiting::withheld;
-use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::Contact;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
@@ -35,8 +35,8 @@ pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
         let contact = view.map_or(Contact::Joining, ClusterView::contact);
         contact != Contact::Unreachable
     };
-    let is_theirs = job.progress.is_some() && job.written_at == Timestamp(0);
-    is_theirs && unheard(facts, job).any(is_awaited)
+    let row = job.progress.as_ref().and_then(|known| known.row.as_ref());
+    row.is_some_and(|row| row.written_at.is_none()) && unheard(facts, job).any(is_awaited)
 }
 
 /// Whether there is more to store of a job than its head and its spec say. Of a job that has never been
@@ -45,7 +45,7 @@ pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
 #[must_use]
 pub(crate) fn needs_row(job: &JobView, row: &Progress) -> bool {
     let Progress {
-        job: id,
+        job: _,
         state,
         since: _,
         reason,
@@ -61,7 +61,7 @@ pub(crate) fn needs_row(job: &JobView, row: &Progress) -> bool {
         restart,
         crash_looping: _,
     } = row;
-    let only_waits = *state == JobState::Waiting && *job.durable == Assignment::new(*id);
+    let only_waits = *state == JobState::Waiting && job.durable.is_nothing();
     let has_more = reason.is_some() || !awaited.is_empty() || starved.is_some() || released.is_some();
     !only_waits || has_more || rollout.is_some() || restart.is_some()
 }
@@ -71,11 +71,11 @@ pub(crate) fn needs_row(job: &JobView, row: &Progress) -> bool {
 pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Option<Progress> {
     let head = job.head.as_ref()?;
     let groups = counts(&picture.facts, id, job);
-    let confirmed = job.confirmed == Some(head.version) && job.next_head.is_none();
+    let confirmed = job.rare.confirmed == Some(head.version) && job.next_head.is_none();
     let end = outcome(&picture.facts, id, job).filter(|_| confirmed);
     let live: u64 = groups.values().map(Counts::live).sum();
     // What a silent holder has of it was begun, if anything was.
-    let stands = job.progress.as_deref().map(|p| p.state) == Some(JobState::Running);
+    let stands = job.progress.as_ref().map(KnownProgress::state) == Some(JobState::Running);
     let begun =
         has_begun(&picture.facts, id, job) || (stands && unheard(&picture.facts, job).next().is_some());
     let state = match (&end, head.goal.desired) {
@@ -84,21 +84,23 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         (None, Desired::Running) if live > 0 || begun => JobState::Running,
         (None, Desired::Running) => JobState::Waiting,
     };
-    let before = job.progress.as_deref();
+    let before = job.progress.as_ref();
     let entered = entered_at(&picture.facts, id, job, state, now);
-    let kept = before.and_then(|p| p.keep_until);
+    let kept = before.and_then(|p| p.row.as_ref()?.keep_until);
     let keep = job
         .spec
         .as_ref()
         .and_then(|s| s.rules.keep)
         .filter(|_| end.is_some());
     // Before everything has stopped, why it does is known.
-    let ruled = head.verdict.as_ref().map(|v| v.reason.clone());
+    let ruled = head.rare.verdict.as_ref().map(|v| v.reason.clone());
     let ruled = ruled.filter(|_| head.goal.desired == Desired::Stopped);
     Some(Progress {
         job: id,
         state,
-        since: before.filter(|p| p.state == state).map_or(entered, |p| p.since),
+        since: before
+            .filter(|p| p.state() == state)
+            .map_or(entered, KnownProgress::since),
         ended_version: end.as_ref().map(|_| head.version),
         reason: end.map(|(_, reason)| reason).or(ruled),
         groups,
@@ -112,7 +114,7 @@ pub fn progress(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> 
         starved: picture.preemption.starved.since(id),
         rollout: rollouts::progress(&picture.facts, id, job, now),
         restart: restarts::progress(&picture.facts, id, job, now),
-        released: job.release.at(),
+        released: job.rare.release.at(),
         keep_until: kept.or(keep.map(|span| now.plus(span))),
         crash_looping: crash_looping(&picture.facts, id, job),
     })
@@ -127,14 +129,13 @@ fn entered_at(
     state: JobState,
     now: Timestamp,
 ) -> Timestamp {
-    let before = job.progress.as_deref();
-    let asked = job.head.as_ref().map(|h| (h.goal.desired, h.updated_at));
-    let asked = asked.and_then(|(desired, at)| (desired != Desired::Running).then_some(at));
+    let before = job.progress.as_ref();
+    let asked = job.head.as_ref().and_then(|h| h.rare.stopped_at);
     let slices = job.slices();
     let reports = slices.keys().filter_map(|key| facts.report(id, key));
     let at = match state {
         JobState::Waiting => before.is_none().then(|| id.created_at()),
-        JobState::Running if before.is_none_or(|p| p.state == JobState::Waiting) => {
+        JobState::Running if before.is_none_or(|p| p.state() == JobState::Waiting) => {
             reports.filter_map(|r| r.first_begun).min()
         }
         JobState::Running => None,
@@ -145,7 +146,7 @@ fn entered_at(
     };
     // A state begins neither before the one ahead of it nor in the future. A state without a date began now.
     let at = at.unwrap_or(now);
-    before.map_or(at, |p| at.max(p.since)).min(now)
+    before.map_or(at, |p| at.max(p.since())).min(now)
 }
 
 /// Instances of a job that is to run that fail again and again, whether they wait or run at this moment.
@@ -169,11 +170,8 @@ fn has_begun(facts: &FederationFacts, id: JobId, job: &JobView) -> bool {
 /// Instances by state. Those that no shard has reported yet are pending; an ended job keeps its last counts.
 fn counts(facts: &FederationFacts, id: JobId, job: &JobView) -> Few<GroupName, Counts> {
     let Some(spec) = &job.spec else {
-        return job
-            .progress
-            .as_ref()
-            .map(|p| p.groups.clone())
-            .unwrap_or_default();
+        let row = job.progress.as_ref().and_then(|p| p.row.as_ref());
+        return row.map(|row| row.groups.clone()).unwrap_or_default();
     };
     let mut out: Few<GroupName, Counts> = spec
         .groups

@@ -28,7 +28,6 @@ use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Reso
 use echelon_core_pools::Rooms;
 use echelon_core_routing::Share;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
 const MAX_RANGES: usize = 400;
@@ -252,7 +251,7 @@ impl Returns<'_> {
         if !job.decided.ranges(&key.group).iter().any(unmarked) {
             return;
         }
-        let ranges = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group);
+        let ranges = job.decided.ranges_mut(&key.group);
         for r in ranges.into_iter().flatten().filter(|r| unmarked(r)) {
             r.releasing = Some(Releasing {
                 to: None,
@@ -471,7 +470,7 @@ impl Returns<'_> {
         if count == 0 || !job.decided.ranges(&key.group).iter().any(open) {
             return 0;
         }
-        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+        let Some(ranges) = job.decided.ranges_mut(&key.group) else {
             return 0;
         };
         let mut left = count;
@@ -503,7 +502,7 @@ impl Returns<'_> {
         }
         // What has a volume stays with it: moving it would lose what is in it.
         let most = u64::from(rollouts::may_be_down(job, group).max(1));
-        let budget = most.saturating_sub(self.unavailable(job, &key.group));
+        let budget = most.saturating_sub(self.unavailable(of.id, job, &key.group));
         if group.volume.is_some() || report.active == 0 || budget == 0 {
             return;
         }
@@ -515,7 +514,7 @@ impl Returns<'_> {
         let Some(share) = shares.into_iter().next() else {
             return;
         };
-        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+        let Some(ranges) = job.decided.ranges_mut(&key.group) else {
             return;
         };
         let unmarked: RangeSet = ranges
@@ -538,8 +537,7 @@ impl Returns<'_> {
 
     /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or
     /// granted and not begun. Waiting for pool capacity is no disruption.
-    fn unavailable(&self, job: &JobView, group: &GroupName) -> u64 {
-        let id = job.decided.job;
+    fn unavailable(&self, id: JobId, job: &JobView, group: &GroupName) -> u64 {
         let slices = job.slices();
         let of_group = slices.iter().filter(|(k, _)| k.group == *group);
         of_group
@@ -681,7 +679,7 @@ fn withdraw(job: &mut JobView, key: &SliceKey, which: impl Fn(&AssignedRange) ->
     if marked.is_empty() {
         return false;
     }
-    let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&key.group) else {
+    let Some(ranges) = job.decided.ranges_mut(&key.group) else {
         return false;
     };
     change(ranges, &marked, Cut::Kept, |r| {
@@ -699,7 +697,7 @@ fn mark_all(job: &mut JobView, to: Option<&ClusterId>) -> bool {
     };
     let mut changed = false;
     for group in job.groups() {
-        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
+        let Some(ranges) = job.decided.ranges_mut(&group) else {
             continue;
         };
         let there = ranges.iter().filter(|r| Some(&r.cluster) != to).map(|r| r.range);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use stored::FederationSize;
 
 /// Flags.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Flags {
     /// Pools, a hundredth of which have the others below them
     #[arg(long, default_value_t = 10_000)]
@@ -42,12 +42,26 @@ pub struct Flags {
     /// Times that a pool changes, a stream opens again, a plan is made, and a period has many ends
     #[arg(long, default_value_t = 11)]
     times: u32,
+    /// Specs of jobs that are never submitted. Reading them fills what storage keeps in memory
+    #[arg(long, default_value_t = 0)]
+    spare: u32,
     /// Only fill a storage in this file
     #[arg(long)]
     fill: Option<PathBuf>,
 }
 
 impl Flags {
+    /// A federation in which no jobs have ended. A new leader reads those and frees their memory, and jobs that
+    /// come later would take it unseen. Storage has all pages in memory that it keeps once the spare specs are
+    /// read.
+    fn without_ended(&self) -> Self {
+        Self {
+            ended: 0,
+            spare: self.spare.max(SPARE),
+            ..self.clone()
+        }
+    }
+
     fn size(&self) -> FederationSize {
         FederationSize {
             pools: self.pools,
@@ -56,10 +70,13 @@ impl Flags {
             narrow: self.jobs,
             ended: self.ended,
             large: 0,
+            spare: self.spare,
         }
     }
 }
 
+/// Specs of more bytes than storage keeps in memory.
+const SPARE: u32 = 150_000;
 /// Of the job that is followed to its first grant.
 const MANY_INSTANCES: u32 = 1_000_000;
 /// Instances that end in one period.
@@ -70,11 +87,17 @@ pub(super) async fn run(flags: &Flags) -> Result<()> {
         return stored::fill(opened(file).await?.as_ref(), flags.size()).await;
     }
     let folder = tempfile::tempdir()?;
+    // Memory comes first. What is freed later is resident, and would be used again unseen.
+    let file = folder.path().join("memory");
+    let alone = flags.without_ended();
+    filled(&file, &alone)?;
+    let memory = memory(opened(&file).await?, &alone).await?;
     let file = folder.path().join("storage");
     filled(&file, flags)?;
     let entitlement = entitled::full(flags.pools);
     let incremental = entitled::one_change(flags.pools);
     let mut figures = measure(opened(&file).await?, flags).await?;
+    figures.extend(memory);
     let first_grant = first_grant(&folder.path().join("empty"), flags).await?;
     let name = format!("entitlement_{}k_ms", flags.pools / 1000);
     figures.extend([
@@ -102,6 +125,7 @@ fn filled(file: &Path, flags: &Flags) -> Result<()> {
         ("--jobs", flags.jobs),
         ("--active", flags.active),
         ("--ended", flags.ended),
+        ("--spare", flags.spare),
         ("--clusters", flags.clusters),
     ] {
         filling.arg(flag).arg(n.to_string());
@@ -132,17 +156,39 @@ async fn first_grant(file: &Path, flags: &Flags) -> Result<Duration> {
     world.first_grant().await
 }
 
+/// What a resource manager takes of memory: for pools and clusters once it leads, and for the jobs that come
+/// then.
+async fn memory(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f64)>> {
+    let size = flags.size();
+    let mut world = Federation::new(store, size, flags.active);
+    world.warm_up().await?;
+    let empty = resident_bytes();
+    world.start().await?;
+    world.look_at_all().await?;
+    let leads = resident_bytes();
+    world.submit(size.wide_jobs()).await?;
+    world.look_at_all().await?;
+    let bound = resident_bytes();
+    world.submit(size.narrow_jobs()).await?;
+    world.look_at_all().await?;
+    let waiting = resident_bytes();
+    let growth = |from: u64, to: u64, jobs: u32| as_float(to.saturating_sub(from)) / f64::from(jobs.max(1));
+    let rows = [
+        ("bytes_of_pools", growth(empty, leads, 1)),
+        ("bytes_per_bound_job", growth(leads, bound, size.wide)),
+        ("bytes_per_waiting_job", growth(bound, waiting, size.narrow)),
+    ];
+    Ok(rows.map(|(name, n)| (name.to_owned(), n)).to_vec())
+}
+
 async fn measure(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f64)>> {
     let size = flags.size();
     let mut tree = entitled::tree(size.pools);
     let mut world = Federation::new(store, size, flags.active);
     world.warm_up().await?;
-    let memory_before = resident_bytes();
     world.start().await?;
     world.submit(size.wide_jobs()).await?;
-    let bound = resident_bytes();
     world.submit(size.narrow_jobs()).await?;
-    let waiting = resident_bytes();
     output::line(format_args!(
         "{} active instances, {} jobs, {} of them wait whole; {:.1} s spent in deciding, the longest step {:.0} ms",
         world.active(),
@@ -182,7 +228,6 @@ async fn measure(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f6
     world.take_longest();
     let failover = world.fail_over().await?;
     let in_failover = world.take_longest();
-    let each = |memory: u64, jobs: u32| as_float(memory) / f64::from(jobs.max(1));
     let figure = |name: &str, n: f64| (name.to_owned(), n);
     Ok(vec![
         figure("cycle_p50_ms", percentile(&cycles, 50) / 1000.0),
@@ -196,14 +241,6 @@ async fn measure(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f6
         figure("plan_elsewhere_ms", median(&plans, |took| *took)),
         figure("figures_elsewhere_ms", median(&figures, |took| *took)),
         figure("ended_in_memory", as_float(u64::try_from(ended)?)),
-        figure(
-            "bytes_per_bound_job",
-            each(bound.saturating_sub(memory_before), size.wide),
-        ),
-        figure(
-            "bytes_per_waiting_job",
-            each(waiting.saturating_sub(bound), size.narrow),
-        ),
         figure("failover_first_grant_s", failover.as_secs_f64()),
         figure("failover_longest_step_ms", ms(in_failover)),
     ])
@@ -233,6 +270,7 @@ mod tests {
             // More than leave memory in one cycle.
             ended: 2_500,
             large: 0,
+            spare: 0,
         };
         let folder = tempfile::tempdir().unwrap();
         let store = opened(&folder.path().join("storage")).await.unwrap();
@@ -241,6 +279,7 @@ mod tests {
         world.start().await.unwrap();
         world.submit(size.wide_jobs()).await.unwrap();
         world.submit(size.narrow_jobs()).await.unwrap();
+        world.look_at_all().await.unwrap();
         assert_eq!((world.active(), world.live(), world.waiting()), (1_000, 30, 20));
         assert_eq!(world.cycles(3).await.unwrap().len(), 3);
         assert!(

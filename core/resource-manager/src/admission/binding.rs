@@ -15,7 +15,6 @@ use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Rooms, Terms, Unit};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Most ranges of a group that come from binding.
 const GRAINS: u64 = 256;
@@ -25,6 +24,7 @@ const AHEAD: u64 = 16;
 /// Binds instances of a group: the lowest free indexes, rounded up to grains. Returns how many of the
 /// requested instances each slice got.
 pub(crate) fn bind(
+    id: JobId,
     job: &mut JobView,
     spec: &JobSpec,
     group: &GroupName,
@@ -43,7 +43,7 @@ pub(crate) fn bind(
         let whole = whole.min(left.saturating_sub(later)).max(n);
         left -= whole;
         let free = job.decided.unbound(group, &withdrawn, whole);
-        let decided = Arc::make_mut(&mut job.decided);
+        let decided = job.decided.make_mut(id);
         let bound = give(decided, group, &[(cluster.clone(), free)]);
         let mut asked = n;
         for (key, count) in bound {
@@ -277,7 +277,7 @@ fn bind_to(
     let Some(mut job) = facts.jobs.lend(&id) else {
         return Vec::new();
     };
-    let bound = job.running().map(|spec| bind(&mut job, &spec, group, shares));
+    let bound = job.running().map(|spec| bind(id, &mut job, &spec, group, shares));
     facts.jobs.give_back(id, job, true);
     bound.unwrap_or_default()
 }

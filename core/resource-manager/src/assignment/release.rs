@@ -10,7 +10,6 @@ use crate::facts::slice::SliceKey;
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
-use std::sync::Arc;
 
 /// Gives indexes that were released for good their next holder, or none.
 pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
@@ -25,7 +24,7 @@ pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
             continue;
         }
         let (mut gone, mut returned) = (RangeSet::new(), RangeSet::new());
-        let decided = Arc::make_mut(&mut job.decided);
+        let decided = job.decided.make_mut(id);
         let Some(ranges) = decided.groups.get_mut(&key.group) else {
             continue;
         };

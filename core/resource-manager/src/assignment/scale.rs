@@ -8,7 +8,6 @@ use echelon_core_model::spec::Spread;
 use echelon_core_model::{ClusterId, RangeSet, ReasonCode};
 use echelon_core_routing::split::{Place, add_evenly};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Marks indexes when there are too many, and takes marks back when there are too few. `missing` counts new
 /// indexes.
@@ -20,7 +19,7 @@ pub fn scale(job: &mut JobView) {
         let withdrawn = spec.rules.withdrawn(&group);
         let named = kept(job.decided.ranges(&group)).intersect(&withdrawn);
         if !named.is_empty()
-            && let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group)
+            && let Some(ranges) = job.decided.ranges_mut(&group)
         {
             mark(ranges, &named, &scaled_down());
         }
@@ -28,7 +27,7 @@ pub fn scale(job: &mut JobView) {
         if kept.count() == wanted {
             continue;
         }
-        let Some(ranges) = Arc::make_mut(&mut job.decided).groups.get_mut(&group) else {
+        let Some(ranges) = job.decided.ranges_mut(&group) else {
             continue;
         };
         if kept.count() > wanted {

@@ -26,7 +26,7 @@ impl ResourceManager {
             command: format!("echelon job get {job}"),
         });
         let jobs = self.picture.facts.jobs.iter();
-        let refused = jobs.filter_map(|(id, job)| Some((id, job.refused.as_ref()?)));
+        let refused = jobs.filter_map(|(id, job)| Some((id, job.rare.refused.as_ref()?)));
         let refused = refused.map(|(id, refused)| RoleAlarm {
             summary: format!(
                 "job {id} is set aside, since storage refuses its assignment: {}; what was stored last holds",

@@ -10,7 +10,6 @@ use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Updates the instance counts of daemons. Everything else treats the counts as part of the spec. Returns the
 /// jobs that have changed.
@@ -59,11 +58,7 @@ pub(crate) fn assign_missing(facts: &FederationFacts, id: JobId, job: &mut JobVi
         // One after the other: each sees the spans that the clusters before it have taken.
         for (cluster, more) in shares {
             let numbers = numbers_of_its_own(job.decided.ranges(&group.name), &cluster, more);
-            give(
-                Arc::make_mut(&mut job.decided),
-                &group.name,
-                &[(cluster, numbers)],
-            );
+            give(job.decided.make_mut(id), &group.name, &[(cluster, numbers)]);
         }
     }
 }
@@ -107,10 +102,10 @@ pub(crate) fn planned(facts: &FederationFacts, spec: &JobSpec) -> JobSpec {
 }
 
 /// Gives clusters the indexes that a plan sees.
-pub(crate) fn assign_planned(facts: &FederationFacts, job: &mut JobView, spec: &JobSpec) {
+pub(crate) fn assign_planned(facts: &FederationFacts, id: JobId, job: &mut JobView, spec: &JobSpec) {
     for group in &spec.groups {
         let shares = hosts(facts, spec);
-        let decided = Arc::make_mut(&mut job.decided);
+        let decided = job.decided.make_mut(id);
         assign(decided, &group.name, &RangeSet::new(), &shares);
     }
 }

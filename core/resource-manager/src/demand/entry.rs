@@ -81,9 +81,9 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
         later: avoided_until(job),
         ..Entry::default()
     };
-    out.marks.unstored = job.tombstone || job.decided != job.durable;
+    out.marks.unstored = job.rare.tombstone || job.decided != job.durable;
     let Some(spec) = job.spec.as_ref().filter(|_| job.is_live()) else {
-        if let Some(spec) = job.aside.as_ref().and_then(|aside| aside.spec.as_ref()) {
+        if let Some(spec) = job.rare.aside.as_ref().and_then(|aside| aside.spec.as_ref()) {
             add_aside(&mut out, facts, id, spec);
         }
         return out;

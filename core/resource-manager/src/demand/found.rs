@@ -9,7 +9,6 @@ use echelon_core_model::cluster::Wish;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet};
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 /// Instances of one group, found at one cluster.
 pub(crate) struct FoundHere {
@@ -53,16 +52,16 @@ pub(crate) fn take_found(facts: &FederationFacts, id: JobId, job: &mut JobView) 
     }
     let mut changed = false;
     for here in found.iter().filter(|f| spec.group(&f.group).is_some()) {
-        changed |= take_newer(job, here);
-        changed |= take_free(job, &spec, here);
+        changed |= take_newer(id, job, here);
+        changed |= take_free(id, job, &spec, here);
     }
     if let Some(first) = found.first().filter(|_| changed && spec.gang.is_some()) {
-        follow(job, &spec, first);
+        follow(id, job, &spec, first);
     }
 }
 
 /// Indexes that are assigned at an older generation.
-fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
+fn take_newer(id: JobId, job: &mut JobView, here: &FoundHere) -> bool {
     let ranges = job.decided.ranges(&here.group).iter();
     let older: RangeSet = ranges
         .filter(|r| r.generation < here.generation)
@@ -72,7 +71,7 @@ fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
     if older.is_empty() {
         return false;
     }
-    let decided = Arc::make_mut(&mut job.decided);
+    let decided = job.decided.make_mut(id);
     if let Some(ranges) = decided.groups.get_mut(&here.group) {
         change(ranges, &older, Cut::Kept, |r| {
             // Indexes that are marked to be removed for good stay marked.
@@ -88,7 +87,7 @@ fn take_newer(job: &mut JobView, here: &FoundHere) -> bool {
 }
 
 /// Indexes that are not assigned, as many as the group lacks.
-fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
+fn take_free(id: JobId, job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
     let lacking = if spec.kind == JobKind::Daemon {
         // What exceeds the number of hosts is given back.
         u64::MAX
@@ -102,7 +101,7 @@ fn take_free(job: &mut JobView, spec: &JobSpec, here: &FoundHere) -> bool {
     if free.is_empty() {
         return false;
     }
-    let decided = Arc::make_mut(&mut job.decided);
+    let decided = job.decided.make_mut(id);
     if let Some(released) = decided.released.get_mut(&here.group) {
         released.values_mut().for_each(|set| *set = set.minus(&free));
         released.retain(|_, set| !set.is_empty());
@@ -133,8 +132,8 @@ fn at(here: &FoundHere, range: InstanceRange) -> AssignedRange {
 }
 
 /// Moves the rest of a gang to where instances of it were found.
-fn follow(job: &mut JobView, spec: &JobSpec, first: &FoundHere) {
-    let decided = Arc::make_mut(&mut job.decided);
+fn follow(id: JobId, job: &mut JobView, spec: &JobSpec, first: &FoundHere) {
+    let decided = job.decided.make_mut(id);
     for group in &spec.groups {
         let Some(ranges) = decided.groups.get_mut(&group.name) else {
             continue;

@@ -36,9 +36,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     basis: Basis,
-    entries: BTreeMap<JobId, Box<Entry>>,
+    entries: BTreeMap<JobId, Arc<Entry>>,
     /// Entries that are out of the sums, until their new value is known.
-    out: BTreeMap<JobId, Box<Entry>>,
+    out: BTreeMap<JobId, Arc<Entry>>,
     totals: Totals,
     audit: Audit,
     /// The classes of all groups.
@@ -54,7 +54,7 @@ pub struct Ledger {
     /// The first victims come first.
     losers: BTreeMap<(ClusterId, PoolIdx), BTreeSet<Worth>>,
     /// Jobs that have ordinary capacity of a pool, in order of admission.
-    holders: BTreeMap<PoolIdx, BTreeSet<(Reverse<u32>, JobId)>>,
+    holders: BTreeSet<(PoolIdx, (Reverse<u32>, JobId))>,
 }
 
 /// What a refresh has found.
@@ -115,7 +115,7 @@ impl Ledger {
         } = self;
         let sets = [unstored, unplaced, restless, dated].map(BTreeSet::len);
         let marked = sets.iter().sum::<usize>() + later.len();
-        let holding = holders.values().map(BTreeSet::len).sum::<usize>();
+        let holding = holders.len();
         entries.len() + out.len() + marked + holding + losers.values().map(BTreeSet::len).sum::<usize>()
     }
 
@@ -226,10 +226,18 @@ impl Ledger {
         for (place, worth) in entry.could_lose(id, places) {
             self.losers.entry(place).or_default().insert(worth);
         }
-        if let Some((pool, order)) = entry.holds_in(id) {
-            self.holders.entry(pool).or_default().insert(order);
-        }
-        self.entries.insert(id, Box::new(entry));
+        self.holders.extend(entry.holds_in(id));
+        let entry = self.same_entry(id, &entry).unwrap_or_else(|| Arc::new(entry));
+        self.entries.insert(id, entry);
+    }
+
+    /// The entry of the last other job of the same class, if it is equal. The jobs of a class that wait mostly
+    /// ask for the same, and have nothing.
+    fn same_entry(&self, id: JobId, entry: &Entry) -> Option<Arc<Entry>> {
+        let class = self.queue.class(entry.pool?, &entry.waits.first()?.like)?;
+        let other = class.turns().rev().find(|turn| turn.job != id)?;
+        let same = self.entries.get(&other.job).filter(|same| ***same == *entry);
+        same.map(Arc::clone)
     }
 
     /// Takes an entry out of the sums, but not out of the queue.
@@ -255,13 +263,8 @@ impl Ledger {
                 }
             }
         }
-        if let Some((pool, order)) = entry.holds_in(id)
-            && let Occupied(mut of_pool) = self.holders.entry(pool)
-        {
-            of_pool.get_mut().remove(&order);
-            if of_pool.get().is_empty() {
-                of_pool.remove();
-            }
+        if let Some(place) = entry.holds_in(id) {
+            self.holders.remove(&place);
         }
     }
 

@@ -118,9 +118,9 @@ impl EndedJob {
     pub(crate) fn of(head: &KnownHead, progress: &KnownProgress) -> Self {
         Self {
             version: head.version,
-            state: progress.state,
-            begun: has_begun(progress.groups.values()),
-            keep_until: progress.keep_until,
+            state: progress.state(),
+            begun: has_begun(progress.counts()),
+            keep_until: progress.row.as_ref().and_then(|row| row.keep_until),
         }
     }
 }

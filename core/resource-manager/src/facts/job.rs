@@ -2,11 +2,12 @@
 
 use crate::event::LinkId;
 use crate::facts::known::{KnownHead, KnownProgress};
+use crate::facts::known_assignment::KnownAssignment;
 use crate::facts::slice::{SliceKey, slices_of};
-use echelon_core_model::assignment::{AssignedRange, Assignment};
+use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{ClusterId, Few, GroupName, JobId, Timestamp, Version};
+use echelon_core_model::{ClusterId, Few, GroupName, Nothing, Seldom, Timestamp, Version};
 use echelon_core_pools::GrantLine;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub struct Avoided {
     pub is_over: bool,
 }
 
-/// A job as it is known.
-#[derive(Debug, Clone)]
+/// A job as it is known. The default is one of which nothing is known yet.
+#[derive(Debug, Clone, Default)]
 pub struct JobView {
     /// The head that is acted on; `None` when only an assignment or a progress row was found.
     pub head: Option<KnownHead>,
@@ -43,34 +44,54 @@ pub struct JobView {
     pub next_head: Option<Box<KnownHead>>,
     /// The spec of `head`, as far as it is decided by; `None` for an ended job, or while it is being read.
     pub spec: Option<Arc<JobSpec>>,
-    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way.
-    /// Groups without any are left out.
-    pub surge: Few<GroupName, u32>,
     /// The version of `spec`; 0 while there is none.
     pub spec_version: u32,
     /// The assignment as it is stored.
-    pub durable: Arc<Assignment>,
+    pub durable: KnownAssignment,
     /// The assignment as it is decided. It differs from `durable` while a write is under way or due, and is
     /// the same one otherwise.
-    pub decided: Arc<Assignment>,
+    pub decided: KnownAssignment,
     /// Grants by slice.
     pub grants: Few<SliceKey, GrantLine>,
-    /// Allotments of `max_unavailable` by group and cluster.
-    pub parts: Few<(GroupName, ClusterId), GrantLine>,
     /// Clusters of which no host took instances of a group.
     pub avoid: Few<(GroupName, ClusterId), Avoided>,
     /// Since when instances of a slice are bound without a grant.
     pub idle: Few<SliceKey, Timestamp>,
+    /// What a job has that is bound.
+    pub bound: Seldom<BoundJob>,
+    /// When this leader read it first; `None`: it was there when it took over.
+    pub first_seen: Option<Timestamp>,
+    /// What became of it.
+    pub progress: Option<KnownProgress>,
+    /// What few jobs have.
+    pub rare: Seldom<RareJob>,
+}
+
+/// What a job has that is bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundJob {
+    /// Allotments of `max_unavailable` by group and cluster.
+    pub parts: Few<(GroupName, ClusterId), GrantLine>,
     /// What was ordered last, by cluster.
     pub sent: Few<ClusterId, Sent>,
     /// When its grants are renewed.
     pub renew_at: Option<Timestamp>,
-    /// When this leader read it first; `None`: it was there when it took over.
-    pub first_seen: Option<Timestamp>,
-    /// The progress row as it was last written.
-    pub progress: Option<Box<KnownProgress>>,
-    /// When it was last written by this leader.
-    pub written_at: Timestamp,
+}
+
+impl Nothing for BoundJob {
+    const NOTHING: &'static Self = &Self {
+        parts: Few::new(),
+        sent: Few::new(),
+        renew_at: None,
+    };
+}
+
+/// What few jobs have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RareJob {
+    /// How many instances `spec` has beyond those that are asked for, while a rollout is under way.
+    /// Groups without any are left out.
+    pub surge: Few<GroupName, u32>,
     /// The head version that a read at SERIAL confirmed before the job ends.
     pub confirmed: Option<Version>,
     /// Whether it may begin, for all that it was submitted to wait for.
@@ -87,35 +108,24 @@ pub struct JobView {
     pub aside: Option<Box<AsideJob>>,
 }
 
+impl Nothing for RareJob {
+    const NOTHING: &'static Self = &Self {
+        surge: Few::new(),
+        confirmed: None,
+        release: Release::Held,
+        filed_rows: 0,
+        tombstone: false,
+        alarmed: false,
+        refused: None,
+        aside: None,
+    };
+}
+
 impl JobView {
-    /// A job of which nothing is known yet.
-    #[must_use]
-    pub fn new(job: JobId) -> Self {
-        let nothing = Arc::new(Assignment::new(job));
-        Self {
-            head: None,
-            next_head: None,
-            spec: None,
-            surge: Few::new(),
-            spec_version: 0,
-            durable: Arc::clone(&nothing),
-            decided: nothing,
-            grants: Few::new(),
-            parts: Few::new(),
-            avoid: Few::new(),
-            idle: Few::new(),
-            sent: Few::new(),
-            renew_at: None,
-            first_seen: None,
-            progress: None,
-            written_at: Timestamp(0),
-            confirmed: None,
-            release: Release::Held,
-            filed_rows: 0,
-            tombstone: false,
-            alarmed: false,
-            refused: None,
-            aside: None,
+    /// Whether it may begin, for all that it was submitted to wait for.
+    pub(crate) fn set_release(&mut self, release: Release) {
+        if self.rare.release != release {
+            self.rare.release = release;
         }
     }
 
@@ -131,7 +141,7 @@ impl JobView {
     #[must_use]
     pub fn is_refused(&self) -> bool {
         let head = self.newest_version();
-        self.refused.as_ref().is_some_and(|r| r.head == head)
+        self.rare.refused.as_ref().is_some_and(|r| r.head == head)
     }
 
     /// What the user wants.
@@ -155,7 +165,7 @@ impl JobView {
             return true;
         }
         let waits = self.spec.as_ref().is_some_and(|s| !s.rules.after.is_empty());
-        waits && !matches!(self.release, Release::Stored(_))
+        waits && !matches!(self.rare.release, Release::Stored(_))
     }
 
     /// The same, as a shared copy.
@@ -168,7 +178,7 @@ impl JobView {
     /// Whether something is still to be done for it.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        let ended = self.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        let ended = self.progress.as_ref().is_some_and(|p| p.state().is_ended());
         self.head
             .as_ref()
             .is_some_and(|h| !h.void && (!ended || h.goal.desired == Desired::Deleted))
@@ -250,7 +260,7 @@ impl Release {
 }
 
 /// A row that storage refuses.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedAssignment {
     /// The newest head when it was refused. Nothing of the job is assigned or moved
     /// before there is another one.
@@ -268,4 +278,19 @@ pub struct AsideJob {
     pub spec: Option<Arc<JobSpec>>,
     /// The version of the spec that was asked for last.
     pub asked: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are very many jobs that only wait. What they have nothing of belongs into `bound` or `rare`.
+    #[test]
+    fn the_view_of_a_job_that_waits_is_small() {
+        assert!(size_of::<JobView>() <= 168, "{}", size_of::<JobView>());
+        assert!(size_of::<KnownHead>() <= 40, "{}", size_of::<KnownHead>());
+        assert!(size_of::<KnownProgress>() <= 32, "{}", size_of::<KnownProgress>());
+        let view = JobView::default();
+        assert_eq!((view.bound.get(), view.rare.get()), (None, None));
+    }
 }

@@ -5,7 +5,7 @@ use crate::facts::job::JobView;
 use crate::facts::unsent::Unsent;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::job_bucket;
-use echelon_core_model::{ClusterId, JobId};
+use echelon_core_model::{ClusterId, Few, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Jobs {
     /// Snapshots share them: a job is copied when it changes while one has it.
     all: BTreeMap<JobId, Arc<JobView>>,
-    buckets: BTreeMap<u16, BTreeSet<JobId>>,
+    buckets: BTreeMap<u16, Few<JobId, ()>>,
     changed: BTreeSet<JobId>,
     /// Jobs of which a cluster has or had something, by their stored assignments. A snapshot has none.
     held_by: BTreeMap<ClusterId, BTreeSet<JobId>>,
@@ -98,15 +98,15 @@ impl Jobs {
     /// A job, to change it; one of which nothing is known if it was not there.
     pub fn open(&mut self, id: JobId) -> &mut JobView {
         self.changed.insert(id);
-        self.buckets.entry(job_bucket(id)).or_default().insert(id);
+        self.buckets.entry(job_bucket(id)).or_default().insert(id, ());
         self.unsent.note(id);
-        let job = self.all.entry(id).or_insert_with(|| Arc::new(JobView::new(id)));
+        let job = self.all.entry(id).or_default();
         Arc::make_mut(job)
     }
 
     /// A job has another stored assignment.
     pub(crate) fn set_durable(&mut self, id: JobId, assignment: Arc<Assignment>) -> &mut JobView {
-        let before = self.all.get(&id).map(|job| Arc::clone(&job.durable));
+        let before = self.all.get(&id).map(|job| job.durable.clone());
         let before = before.iter().flat_map(|before| before.holders.keys());
         for cluster in before.filter(|cluster| !assignment.holders.contains_key(*cluster)) {
             self.forget_holder(id, cluster);
@@ -118,7 +118,7 @@ impl Jobs {
             }
         }
         let job = self.open(id);
-        job.durable = assignment;
+        job.durable = assignment.into();
         job
     }
 
@@ -137,7 +137,7 @@ impl Jobs {
             held_by,
             unsent,
         } = self;
-        let of_buckets: usize = buckets.values().map(BTreeSet::len).sum();
+        let of_buckets: usize = buckets.values().map(Few::len).sum();
         let held: usize = held_by.values().map(BTreeSet::len).sum();
         all.len() + of_buckets + held + changed.len() + unsent.len()
     }
@@ -145,7 +145,7 @@ impl Jobs {
     /// Takes a job out for a change; it has to be put back with `give_back`.
     pub fn lend(&mut self, id: &JobId) -> Option<JobView> {
         let job = self.all.get_mut(id)?;
-        let lent = std::mem::replace(job, Arc::new(JobView::new(*id)));
+        let lent = std::mem::take(job);
         Some(Arc::unwrap_or_clone(lent))
     }
 
@@ -192,7 +192,7 @@ impl Jobs {
 
     /// The jobs of a bucket.
     pub fn of_bucket(&self, bucket: u16) -> impl Iterator<Item = (JobId, &JobView)> {
-        let ids = self.buckets.get(&bucket).into_iter().flatten();
+        let ids = self.buckets.get(&bucket).into_iter().flat_map(Few::keys);
         ids.filter_map(|id| Some((*id, self.get(id)?)))
     }
 
@@ -227,7 +227,7 @@ impl Jobs {
             return;
         };
         self.changed.insert(id);
-        self.buckets.entry(job_bucket(id)).or_default().insert(id);
+        self.buckets.entry(job_bucket(id)).or_default().insert(id, ());
         self.all.insert(id, job);
     }
 

@@ -128,7 +128,7 @@ pub fn note_obeyed(facts: &mut FederationFacts, cluster: &ClusterId, jobs: &BTre
                 line.note(report.own);
             }
         }
-        for ((group, _), line) in job.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
+        for ((group, _), line) in job.bound.parts.iter_mut().filter(|((_, c), _)| c == cluster) {
             if let Some(word) = view.words.get(&(*id, group.clone())) {
                 line.obeyed(word.part_number);
             }

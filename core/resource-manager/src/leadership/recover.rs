@@ -220,13 +220,13 @@ impl ResourceManager {
             let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
             };
-            if job.head.is_none() && job.next_head.is_none() && !job.alarmed && !job.tombstone {
+            if job.head.is_none() && job.next_head.is_none() && !job.rare.alarmed && !job.rare.tombstone {
                 let op = Op::Read(Query::Head(id), Consistency::Serial);
                 self.todo.push_back((Purpose::SettleHead(id), op));
                 continue;
             }
             let newest = job.next_head.as_deref().or(job.head.as_ref());
-            let digest = newest.and_then(|head| head.digest);
+            let digest = newest.and_then(|head| head.common.digest);
             if digest.is_some_and(|digest| being_read.contains(&digest)) {
                 continue;
             }

@@ -5,6 +5,7 @@
 use crate::facts::FederationFacts;
 use crate::facts::ended::has_begun;
 use crate::facts::job::JobView;
+use crate::facts::known::KnownProgress;
 use crate::lifecycle::schedules::scheduled;
 use echelon_core_model::job::{JobState, Waiting};
 use echelon_core_model::rules::{After, Condition};
@@ -52,14 +53,17 @@ fn of_one(facts: &FederationFacts, gone: &BTreeSet<JobId>, after: &After) -> Sta
         None => Stands::Open,
         Some(job) => {
             let state = state_of(job);
-            let counts = job.progress.as_deref().map(|p| p.groups.values());
+            let counts = job.progress.as_ref().map(KnownProgress::counts);
             came_to(state, counts.is_some_and(has_begun), after.condition)
         }
     }
 }
 
 fn state_of(job: &JobView) -> JobState {
-    job.progress.as_ref().map(|p| p.state).unwrap_or_default()
+    job.progress
+        .as_ref()
+        .map(KnownProgress::state)
+        .unwrap_or_default()
 }
 
 /// What a state means for a condition; of an ended job also whether anything of it had begun.

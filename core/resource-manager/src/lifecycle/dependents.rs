@@ -37,9 +37,9 @@ impl ResourceManager {
         self.agenda.put(id, ruling.look_at);
         if ruling.released
             && let Some(job) = self.picture.facts.jobs.get_aside(&id)
-            && job.release == Release::Held
+            && job.rare.release == Release::Held
         {
-            job.release = Release::Decided(now);
+            job.rare.release = Release::Decided(now);
         }
         ruling.bid
     }
@@ -54,13 +54,13 @@ impl ResourceManager {
 
     /// That a job may begin is stored, if the row that was written has its release.
     pub(crate) fn release_stored(&mut self, id: JobId) {
-        let decided = |j: &&JobView| matches!(j.release, Release::Decided(_));
+        let decided = |j: &&JobView| matches!(j.rare.release, Release::Decided(_));
         let job = self.picture.facts.jobs.get(&id).filter(decided);
-        let released = job.and_then(|j| j.progress.as_ref()?.released);
+        let released = job.and_then(|j| j.progress.as_ref()?.row.as_ref()?.released);
         if let Some(at) = released
             && let Some(job) = self.picture.facts.jobs.get_mut(&id)
         {
-            job.release = Release::Stored(at);
+            job.rare.release = Release::Stored(at);
             self.due = true;
             self.dirty.insert(id);
         }

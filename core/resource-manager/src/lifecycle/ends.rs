@@ -2,6 +2,7 @@
 //! ordered of a shard for as long as that still reports the job.
 
 use crate::effect::Effect;
+use crate::facts::known::KnownProgress;
 use crate::lifecycle::outcome::outcome;
 use crate::manager::ResourceManager;
 use echelon_core_model::directive::Order;
@@ -21,7 +22,7 @@ impl ResourceManager {
             let Some(job) = self.picture.facts.jobs.get(&id).filter(|j| j.is_live()) else {
                 continue;
             };
-            let state = job.progress.as_ref().map(|p| p.state);
+            let state = job.progress.as_ref().map(KnownProgress::state);
             if state == Some(JobState::Deleted) {
                 if self.committing.as_ref().is_none_or(|c| !c.contains(&id)) {
                     self.entomb(id);
@@ -29,7 +30,7 @@ impl ResourceManager {
                 continue;
             }
             let version = job.head.as_ref().map(|h| h.version);
-            if outcome(&self.picture.facts, id, job).is_some() && job.confirmed != version {
+            if outcome(&self.picture.facts, id, job).is_some() && job.rare.confirmed != version {
                 self.settle_head(id, now, out);
             }
         }
@@ -53,7 +54,7 @@ impl ResourceManager {
             .collect::<Vec<_>>()
         {
             if let Some(job) = self.picture.facts.jobs.get(id) {
-                let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+                let ended = job.progress.as_ref().is_some_and(|p| p.state().is_ended());
                 let stored = self.committing.as_ref().is_none_or(|c| !c.contains(id));
                 if ended && stored && job.desired() != Desired::Deleted {
                     self.send(cluster, Order::Archive(*id), out);

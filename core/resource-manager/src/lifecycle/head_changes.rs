@@ -75,7 +75,7 @@ impl ResourceManager {
         }
         let bid = self.wanted_change(id, now)?;
         let job = self.picture.facts.jobs.get(&id);
-        let rollout = job.and_then(|j| j.progress.as_ref()?.rollout.as_deref().cloned());
+        let rollout = job.and_then(|j| j.progress.as_ref()?.row.as_ref()?.rollout.as_deref().cloned());
         Some(HeadChange {
             bid,
             rollout,

@@ -11,7 +11,7 @@ use echelon_core_model::{ClusterId, JobId, RangeSet, Reason, ReasonCode};
 #[must_use]
 pub fn outcome(facts: &FederationFacts, id: JobId, job: &JobView) -> Option<(JobState, Reason)> {
     let desired = job.desired();
-    let verdict = job.head.as_ref().and_then(|h| h.verdict.as_deref());
+    let verdict = job.head.as_ref().and_then(|h| h.rare.verdict.as_deref());
     let verdict = verdict.filter(|_| desired == Desired::Stopped);
     if desired != Desired::Deleted
         && verdict.is_none()

@@ -12,8 +12,11 @@ use echelon_core_model::{ClusterId, GroupName, JobId, Timestamp, Version};
 /// The latest restart of a job, while it is not known to be over.
 fn under_way(job: &JobView) -> Option<&Restarts> {
     let head = job.head.as_ref()?;
-    let wish = head.restarts.as_deref()?;
-    let known = job.progress.as_ref().and_then(|p| p.restart.as_deref());
+    let wish = head.rare.restarts.as_deref()?;
+    let known = job
+        .progress
+        .as_ref()
+        .and_then(|p| p.row.as_ref()?.restart.as_deref());
     let over = known.is_some_and(|p| p.version == wish.version && p.done_at.is_some());
     (head.goal.desired == Desired::Running && !over).then_some(wish)
 }
@@ -32,8 +35,11 @@ pub fn progress(
     job: &JobView,
     now: Timestamp,
 ) -> Option<RestartProgress> {
-    let wish = job.head.as_ref()?.restarts.as_deref()?;
-    let known = job.progress.as_ref().and_then(|p| p.restart.as_deref());
+    let wish = job.head.as_ref()?.rare.restarts.as_deref()?;
+    let known = job
+        .progress
+        .as_ref()
+        .and_then(|p| p.row.as_ref()?.restart.as_deref());
     let before = known.filter(|p| p.version == wish.version).copied();
     if under_way(job).is_none() {
         return before;

@@ -27,9 +27,10 @@ pub(crate) struct Returning {
 /// What stays in memory of a job, if that is all that is needed of it.
 fn left_of(job: &JobView) -> Option<EndedJob> {
     let head = job.head.as_ref()?;
-    let progress = job.progress.as_deref().filter(|p| p.state.is_ended())?;
-    let is_over = !head.void && head.goal.desired != Desired::Deleted && progress.state != JobState::Deleted;
-    let is_stored = job.decided == job.durable && !job.tombstone;
+    let progress = job.progress.as_ref().filter(|p| p.state().is_ended())?;
+    let is_over =
+        !head.void && head.goal.desired != Desired::Deleted && progress.state() != JobState::Deleted;
+    let is_stored = job.decided == job.durable && !job.rare.tombstone;
     (is_over && is_stored).then(|| EndedJob::of(head, progress))
 }
 
@@ -45,14 +46,14 @@ impl ResourceManager {
         let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return false;
         };
-        let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        let ended = job.progress.as_ref().is_some_and(|p| p.state().is_ended());
         if let Some(next) = job.next_head.take_if(|_| ended) {
             // It waits for a spec that is not needed any more.
             job.head = Some(*next);
         }
         let Some(left) = left_of(job) else { return false };
-        let assignment = Arc::clone(&job.durable);
-        let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
+        let assignment = job.durable.to_row(id);
+        let origin = job.head.as_ref().and_then(|h| h.rare.origin.as_ref());
         let template = origin.map(|o| o.template);
         let counted = template.is_some_and(|of| self.picture.facts.jobs.contains_key(&of));
         let in_commit = self.committing.as_ref().is_some_and(|c| c.contains(&id));
@@ -70,7 +71,7 @@ impl ResourceManager {
             return;
         };
         self.forget_child(id, &job);
-        if let Some(at) = job.renew_at {
+        if let Some(at) = job.bound.renew_at {
             self.renewals.remove(&(at, id));
         }
         for view in self.picture.facts.clusters.values_mut() {
@@ -89,15 +90,15 @@ impl ResourceManager {
         let Some(job) = self.picture.facts.jobs.get_aside(&id) else {
             return;
         };
-        let (Some(head), Some(progress)) = (&job.head, job.progress.as_deref()) else {
+        let (Some(head), Some(progress)) = (&job.head, &job.progress) else {
             return;
         };
-        let had_ended = progress.state.is_ended() && progress.state != JobState::Deleted;
-        if head.void || head.goal.desired != Desired::Deleted || !had_ended || job.tombstone {
+        let had_ended = progress.state().is_ended() && progress.state() != JobState::Deleted;
+        if head.void || head.goal.desired != Desired::Deleted || !had_ended || job.rare.tombstone {
             return;
         }
-        if *job.durable != Assignment::new(id) {
-            job.filed_rows = rows_of(&job.durable);
+        if !job.durable.is_nothing() {
+            job.rare.filed_rows = rows_of(&job.durable);
             return;
         }
         let left = EndedJob::of(head, progress);
@@ -125,7 +126,7 @@ impl ResourceManager {
         }
         let id = head.job;
         let returning = Returning {
-            head: KnownHead::of(head),
+            head: self.picture.facts.specs.head(head),
             progress: None,
         };
         self.read_returning(id, returning);
@@ -174,14 +175,13 @@ impl ResourceManager {
         self.agenda.put(id, None);
         let job = self.picture.facts.jobs.open(id);
         job.head = Some(head);
-        job.release = row.released.map_or(Release::Held, Release::Stored);
-        job.progress = Some(Box::new(KnownProgress::of(&row)));
+        job.set_release(row.released.map_or(Release::Held, Release::Stored));
         // Its row is true: whether it waits for a cluster's report is written when that is known.
-        job.written_at = now;
+        job.progress = Some(KnownProgress::written(&row, now));
         if let Some(assignment) = assignment {
-            job.filed_rows = rows_of(&assignment);
+            job.rare.filed_rows = rows_of(&assignment);
             let job = self.picture.facts.jobs.set_durable(id, Arc::new(assignment));
-            job.decided = Arc::clone(&job.durable);
+            job.decided = job.durable.clone();
         }
         self.dirty.insert(id);
         self.due = true;

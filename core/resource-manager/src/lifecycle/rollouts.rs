@@ -23,8 +23,11 @@ struct Told {
 /// The rollout of a job that is under way.
 fn wish_under_way(job: &JobView) -> Option<&Rollout> {
     let head = job.head.as_ref()?;
-    let wish = head.rollout.as_deref()?;
-    let known = job.progress.as_ref().and_then(|p| p.rollout.as_deref());
+    let wish = head.rare.rollout.as_deref()?;
+    let known = job
+        .progress
+        .as_ref()
+        .and_then(|p| p.row.as_ref()?.rollout.as_deref());
     let wanted = head.goal.desired == Desired::Running && wish.is_under_way(known);
     wanted.then_some(wish)
 }
@@ -58,14 +61,14 @@ pub fn add_surge(job: &JobView, spec: &mut JobSpec) -> Few<GroupName, u32> {
 
 /// Instances of a group that are asked for.
 fn asked(job: &JobView, group: &GroupSpec) -> u64 {
-    let more = job.surge.get(&group.name).copied().unwrap_or_default();
+    let more = job.rare.surge.get(&group.name).copied().unwrap_or_default();
     u64::from(group.instances.saturating_sub(more))
 }
 
 /// Active instances of a group beyond those that are asked for, as shards report, as far as a rollout has
 /// more than asked for: as many more may be down.
 fn surplus(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
-    let Some(surge) = job.surge.get(&group.name) else {
+    let Some(surge) = job.rare.surge.get(&group.name) else {
         return 0;
     };
     let clusters = job.durable.holders.keys();
@@ -108,8 +111,11 @@ pub fn progress(
     job: &JobView,
     now: Timestamp,
 ) -> Option<RolloutProgress> {
-    let wish = job.head.as_ref()?.rollout.as_deref()?;
-    let known = job.progress.as_ref().and_then(|p| p.rollout.as_deref());
+    let wish = job.head.as_ref()?.rare.rollout.as_deref()?;
+    let known = job
+        .progress
+        .as_ref()
+        .and_then(|p| p.row.as_ref()?.rollout.as_deref());
     let before = known.filter(|p| p.number == wish.number);
     let Some((_, spec)) = under_way(job) else {
         return before.cloned();
@@ -227,7 +233,7 @@ pub fn may_be_down(job: &JobView, group: &GroupSpec) -> u32 {
 /// An instance that runs beyond the number while the group is updated makes up for one.
 #[must_use]
 pub fn most_down(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupSpec) -> u64 {
-    let least = u32::from(job.surge.get(&group.name).is_none());
+    let least = u32::from(job.rare.surge.get(&group.name).is_none());
     let most = u64::from(may_be_down(job, group).max(least));
     let most = most.saturating_add(surplus(facts, id, job, group));
     let batch = under_way(job).and_then(|(_, spec)| spec.update.batch);
@@ -242,8 +248,8 @@ pub(crate) fn on_end(job: &JobView) -> Option<Bid> {
         .head
         .as_ref()
         .filter(|_| job.is_live() && job.next_head.is_none())?;
-    let wish = head.rollout.as_deref().filter(|wish| wish.held.is_some())?;
-    let known = job.progress.as_ref()?.rollout.as_deref();
+    let wish = head.rare.rollout.as_deref().filter(|wish| wish.held.is_some())?;
+    let known = job.progress.as_ref()?.row.as_ref()?.rollout.as_deref();
     let over = known.is_some_and(|p| p.number == wish.number && p.state.is_over());
     (over && head.goal.desired == Desired::Running).then_some(Bid::LetGo)
 }

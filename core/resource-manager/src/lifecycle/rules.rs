@@ -80,11 +80,11 @@ fn ends_with_a_member(spec: &JobSpec) -> bool {
 }
 
 fn of_ended(job: &JobView, now: Timestamp) -> Ruling {
-    let ended = job.progress.as_ref().filter(|p| p.state.is_ended());
+    let ended = job.progress.as_ref().filter(|p| p.state().is_ended());
     // Of a job that had ended before this leader came, the head waits for a spec that is not needed any more.
     let newest = job.next_head.as_deref().or(job.head.as_ref());
     let wanted = newest.is_some_and(|h| !h.void && h.goal.desired != Desired::Deleted);
-    match ended.and_then(|p| p.keep_until).filter(|_| wanted) {
+    match ended.and_then(|p| p.row.as_ref()?.keep_until).filter(|_| wanted) {
         Some(until) if until <= now => Ruling {
             bid: Some(Bid::Delete),
             ..Ruling::default()
@@ -187,9 +187,9 @@ fn by_time(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec, no
     let stored = || {
         facts
             .pause
-            .counted_from(job.release.at().unwrap_or(id.created_at()), now)
+            .counted_from(job.rare.release.at().unwrap_or(id.created_at()), now)
     };
-    let seen = job.first_seen.filter(|_| job.release.at().is_none());
+    let seen = job.first_seen.filter(|_| job.rare.release.at().is_none());
     let from = seen.unwrap_or_else(stored);
     let deadline = |span| from.plus(span);
     let total = spec.rules.max_total.map(|span| (deadline(span), span));
@@ -216,7 +216,7 @@ fn by_time(facts: &FederationFacts, id: JobId, job: &JobView, spec: &JobSpec, no
 /// one that was preempted whole has begun all the same.
 fn never_left_waiting(job: &JobView) -> bool {
     let progress = job.progress.as_ref();
-    progress.is_some_and(|p| p.state == JobState::Waiting && p.since == p.created_at)
+    progress.is_some_and(|p| p.state() == JobState::Waiting && p.since() == p.created_at)
 }
 
 /// Whether every cluster that has a part of it reports so; silence proves nothing.

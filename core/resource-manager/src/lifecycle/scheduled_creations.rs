@@ -53,7 +53,7 @@ impl ResourceManager {
     fn to_be_made(&self, id: JobId) -> Option<ScheduledJob> {
         let job = self.picture.facts.jobs.get(&id)?;
         let head = job.head.as_ref().filter(|h| h.goal.desired == Desired::Running)?;
-        head.schedule.as_ref()?.opening.as_ref()?;
+        head.rare.schedule.as_ref()?.opening.as_ref()?;
         let opening = state_of(id, job).opening?;
         let child = opening.job(id);
         let is_new = !self.flows.has(FlowKind::Creation, id) && self.is_to_be_made(child);
@@ -62,7 +62,7 @@ impl ResourceManager {
             version: head.spec_version,
             opening,
             job: child,
-            pool_id: head.pool_id.clone(),
+            pool_id: head.common.pool_id.clone(),
         })
     }
 
@@ -70,7 +70,7 @@ impl ResourceManager {
     pub(crate) fn is_over(&self, id: JobId) -> bool {
         let job = self.picture.facts.jobs.get(&id);
         let ended = job.is_some_and(|j| {
-            j.desired() == Desired::Deleted || j.progress.as_ref().is_some_and(|p| p.state.is_ended())
+            j.desired() == Desired::Deleted || j.progress.as_ref().is_some_and(|p| p.state().is_ended())
         });
         ended || self.picture.facts.ended.contains_key(&id) || self.tombstones.contains_key(&id)
     }

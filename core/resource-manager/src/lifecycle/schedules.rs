@@ -85,13 +85,13 @@ pub(crate) fn due(
 /// How far a template has come; before anything of it was decided, to when it was made.
 #[must_use]
 pub(crate) fn state_of(id: JobId, job: &JobView) -> ScheduleState {
-    let stored = job.head.as_ref().and_then(|h| h.schedule.as_deref());
+    let stored = job.head.as_ref().and_then(|h| h.rare.schedule.as_deref());
     stored.map_or_else(|| ScheduleState::from(id.created_at()), Clone::clone)
 }
 
 /// Why a template waits, in its zone's time.
 pub(crate) fn scheduled(job: &JobView, spec: &JobSpec, now: Timestamp) -> Vec<Waiting> {
-    let stored = job.head.as_ref().and_then(|h| h.schedule.as_deref());
+    let stored = job.head.as_ref().and_then(|h| h.rare.schedule.as_deref());
     let handled = stored.map_or(now, |s| s.handled.max(now));
     let table = spec.rules.schedule.as_ref().map(Timetable::of);
     let words = match table {

@@ -18,7 +18,7 @@ impl ResourceManager {
             let judged = job.is_live() && job.desired() == Desired::Running && job.next_head.is_none();
             return judged.then(|| self.of_template(id, job, spec, now));
         }
-        let template = job.head.as_ref()?.origin.as_ref()?.template;
+        let template = job.head.as_ref()?.rare.origin.as_ref()?.template;
         if !job.is_live() {
             return self.is_surplus(template, id, job).then(|| Ruling {
                 bid: Some(Bid::Delete),
@@ -91,7 +91,7 @@ impl ResourceManager {
         let children = self.children.get(&template).into_iter().flatten();
         let live = |id: &&JobId| {
             let job = self.picture.facts.jobs.get(id);
-            job.is_some_and(|j| j.progress.as_ref().is_none_or(|p| !p.state.is_ended()))
+            job.is_some_and(|j| j.progress.as_ref().is_none_or(|p| !p.state().is_ended()))
         };
         children.filter(live).copied().collect()
     }
@@ -101,7 +101,7 @@ impl ResourceManager {
         let later = self.children.get(&template).into_iter().flatten();
         later.filter(|other| **other != id).any(|other| {
             let head = self.picture.facts.jobs.get(other).and_then(|j| j.head.as_ref());
-            let origin = head.filter(|h| !h.void).and_then(|h| h.origin.as_ref());
+            let origin = head.filter(|h| !h.void).and_then(|h| h.rare.origin.as_ref());
             origin.is_some_and(|o| o.replaces.contains(&id))
         })
     }
@@ -140,7 +140,7 @@ impl ResourceManager {
     /// A job has ended: its template may make another one, and an older one may be too many.
     pub(crate) fn child_ended(&mut self, id: JobId) {
         let head = self.picture.facts.jobs.get(&id).and_then(|j| j.head.as_ref());
-        if let Some(template) = head.and_then(|h| h.origin.as_ref()).map(|o| o.template) {
+        if let Some(template) = head.and_then(|h| h.rare.origin.as_ref()).map(|o| o.template) {
             self.dirty.insert(template);
             self.dirty
                 .extend(self.children.get(&template).into_iter().flatten());
@@ -149,7 +149,7 @@ impl ResourceManager {
 
     /// Only a job's tombstone is left.
     pub(crate) fn forget_child(&mut self, id: JobId, job: &JobView) {
-        let origin = job.head.as_ref().and_then(|h| h.origin.as_ref());
+        let origin = job.head.as_ref().and_then(|h| h.rare.origin.as_ref());
         if let Some(template) = origin.map(|o| o.template)
             && let Some(children) = self.children.get_mut(&template)
         {

@@ -5,10 +5,9 @@
 
 use crate::effect::Effect;
 use crate::facts::job::JobView;
-use crate::facts::known::KnownHead;
+use crate::facts::known::{KnownHead, KnownProgress};
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
-use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::Order;
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::store::{Answer, Decided, Decision, Op, Write};
@@ -39,8 +38,8 @@ impl ResourceManager {
     /// The end of a deleted job is stored: its assignment is to be removed.
     pub(crate) fn entomb(&mut self, id: JobId) {
         if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
-            self.due |= !job.tombstone;
-            job.tombstone = true;
+            self.due |= !job.rare.tombstone;
+            job.rare.tombstone = true;
         }
     }
 
@@ -76,8 +75,11 @@ impl ResourceManager {
         }
         // While recovering, the rest of a job may still come.
         if head.void && self.phase == Phase::Leading && !self.picture.facts.jobs.contains_key(&head.job) {
-            self.tombstones
-                .insert(head.job, Tombstone::of(&KnownHead::of(head)));
+            let left = Tombstone {
+                version: head.version,
+                void: true,
+            };
+            self.tombstones.insert(head.job, left);
             return true;
         }
         false
@@ -90,7 +92,7 @@ impl ResourceManager {
             .facts
             .jobs
             .iter()
-            .filter_map(|(id, job)| Some((*id, left_of(*id, job)?)))
+            .filter_map(|(id, job)| Some((*id, left_of(job)?)))
             .collect();
         for (id, tombstone) in found {
             if let Some(job) = self.picture.facts.jobs.remove(&id) {
@@ -141,10 +143,10 @@ impl ResourceManager {
 }
 
 /// The tombstone that is all that is stored of a job, if so.
-fn left_of(id: JobId, job: &JobView) -> Option<Tombstone> {
+fn left_of(job: &JobView) -> Option<Tombstone> {
     let head = job.head.as_ref().filter(|_| job.next_head.is_none())?;
-    let state = job.progress.as_ref().map(|p| p.state);
+    let state = job.progress.as_ref().map(KnownProgress::state);
     let deleted = head.goal.desired == Desired::Deleted && state == Some(JobState::Deleted);
     let over = deleted || (head.void && state.is_none());
-    (over && *job.durable == Assignment::new(id)).then(|| Tombstone::of(head))
+    (over && job.durable.is_nothing()).then(|| Tombstone::of(head))
 }

@@ -126,7 +126,7 @@ fn holder(
         _ => Reach::Unheard,
     };
     let word = view.and_then(|v| v.words.get(&(id, group.clone()))).copied();
-    let line = job.parts.get(&(group.clone(), cluster.clone()));
+    let line = job.bound.parts.get(&(group.clone(), cluster.clone()));
     let said = word.unwrap_or_default();
     let allocated = match reach {
         // It has nothing that could be restarted; when it gets something, its allotment comes with it.

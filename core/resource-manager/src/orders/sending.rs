@@ -60,7 +60,7 @@ impl ResourceManager {
         let stamp = (self.epoch, self.config.grant_lease);
         let mut next = orders(&self.picture.facts, id, job, cluster, stamp);
         let digest = digest(&next);
-        let before = job.sent.get(cluster).filter(|sent| sent.link == link);
+        let before = job.bound.sent.get(cluster).filter(|sent| sent.link == link);
         let same = before.is_some_and(|sent| sent.digest == digest);
         let old = before.is_none_or(|sent| now.since(sent.at) >= renew_after);
         let confirmed =
@@ -77,7 +77,7 @@ impl ResourceManager {
             at: now,
         };
         if let Some(job) = self.picture.facts.jobs.get_aside(&id) {
-            job.sent.insert(cluster.clone(), sent);
+            job.bound.sent.insert(cluster.clone(), sent);
         }
         Some(next)
     }
@@ -88,17 +88,22 @@ impl ResourceManager {
         let Some(job) = self.picture.facts.jobs.get(&id) else {
             return;
         };
-        let first = job.sent.values().map(|sent| sent.at.plus(renew_after)).min();
+        let first = job
+            .bound
+            .sent
+            .values()
+            .map(|sent| sent.at.plus(renew_after))
+            .min();
         // What could not be sent, or needs no more, is looked at again later, not at once.
         let next = first.map(|at| at.max(now.plus(FULL_CYCLE)));
-        let before = job.renew_at;
+        let before = job.bound.renew_at;
         if before == next {
             return;
         }
         before.map(|at| self.renewals.remove(&(at, id)));
         self.renewals.extend(next.map(|at| (at, id)));
         if let Some(job) = self.picture.facts.jobs.get_aside(&id) {
-            job.renew_at = next;
+            job.bound.renew_at = next;
         }
     }
 
@@ -113,7 +118,7 @@ impl ResourceManager {
         for group in job.groups() {
             for (cluster, part) in parts(&self.picture.facts, id, job, &group) {
                 let key = (group.clone(), cluster);
-                let line = job.parts.get(&key);
+                let line = job.bound.parts.get(&key);
                 if line.is_none_or(|l| l.granted() != part) {
                     changed.push((key, part));
                 }
@@ -123,7 +128,7 @@ impl ResourceManager {
         for (key, part) in changed {
             let number = self.grant_number();
             if let Some(job) = self.picture.facts.jobs.get_aside(&id) {
-                job.parts.get_or_default(key).send(number, part);
+                job.bound.parts.get_or_default(key).send(number, part);
             }
         }
         count

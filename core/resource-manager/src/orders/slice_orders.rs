@@ -68,7 +68,7 @@ fn order(
             };
             Some((generation, grant))
         });
-    let part = job.parts.get(&(group.clone(), cluster.clone()));
+    let part = job.bound.parts.get(&(group.clone(), cluster.clone()));
     SliceOrder {
         job: id,
         group: group.clone(),
@@ -78,9 +78,10 @@ fn order(
         grants: grants.collect(),
         max_unavailable: part.map_or(0, |p| u32::try_from(p.granted()).unwrap_or(u32::MAX)),
         part_number: part.map_or(0, GrantLine::number),
-        rollout: head.rollout.as_deref().copied(),
+        rollout: head.rare.rollout.as_deref().copied(),
         update_below: reach(facts, id, job, group),
         restarts: head
+            .rare
             .restarts
             .as_ref()
             .map(|r| r.of_group(group))

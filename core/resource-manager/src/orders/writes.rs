@@ -44,7 +44,7 @@ impl ResourceManager {
             };
             let partition = assignment_partition(*id);
             let changed = job.decided != job.durable && !job.is_refused();
-            if self.putting.contains_key(&partition) || !(changed || job.tombstone) {
+            if self.putting.contains_key(&partition) || !(changed || job.rare.tombstone) {
                 continue;
             }
             let (batch, weight) = due.entry(partition).or_default();
@@ -52,10 +52,10 @@ impl ResourceManager {
             if *weight > PUT_WEIGHT && !batch.put.is_empty() {
                 continue;
             }
-            if job.tombstone {
+            if job.rare.tombstone {
                 batch.remove.push(*id);
             } else {
-                batch.put.push(Arc::clone(&job.decided));
+                batch.put.push(job.decided.to_row(*id));
             }
         }
         for (partition, filed) in self.filing.leaving() {
@@ -95,7 +95,9 @@ impl ResourceManager {
             if self.picture.facts.jobs.contains_key(&id) {
                 let job = self.picture.facts.jobs.set_durable(id, row);
                 job.forget_grants();
-                job.refused = None;
+                if let Some(rare) = job.rare.get_mut() {
+                    rare.refused = None;
+                }
                 self.dirty.insert(id);
             }
         }
@@ -125,14 +127,14 @@ impl ResourceManager {
             let Some(row) = self.progress_due(id, now) else {
                 continue;
             };
-            if self.note_unstored(id, &row, now) {
+            if self.note_unstored(id, &row) {
                 computed += 1;
                 continue;
             }
             let Some(job) = self.picture.facts.jobs.get_mut(&id) else {
                 continue;
             };
-            let before = job.progress.as_deref().filter(|p| p.has_row);
+            let before = job.progress.as_ref().and_then(|p| p.row.as_ref());
             if before.is_none() && row.state != JobState::Waiting {
                 writes.push(Write::Event(accepted(&row, now)));
             }
@@ -140,7 +142,7 @@ impl ResourceManager {
                 writes.push(Write::Event(event(&row, now)));
             }
             if row.state == JobState::Deleted {
-                let rows = 0..job.filed_rows;
+                let rows = 0..job.rare.filed_rows;
                 writes.extend(rows.map(|place| Write::RemoveEndedAssignment(id, place)));
             }
             if row.state.is_ended() {
@@ -152,11 +154,11 @@ impl ResourceManager {
             }
             // Without its rollout it has no more instances than are asked for: its spec is read as it stands.
             let over = row.rollout.as_ref().is_some_and(|r| r.state.is_over());
-            if over && !job.surge.is_empty() {
+            if over && !job.rare.surge.is_empty() {
                 job.spec_version = 0;
                 unsurged.push(id);
             }
-            note(job, KnownProgress::of(&row), now);
+            note(job, KnownProgress::written(&row, now));
             writes.push(Write::Progress(row));
             jobs.push(id);
         }
@@ -177,10 +179,10 @@ impl ResourceManager {
     }
 
     /// Keeps what is computed of a job that has no row and needs none. Whether it is such a job.
-    fn note_unstored(&mut self, id: JobId, row: &Progress, now: Timestamp) -> bool {
+    fn note_unstored(&mut self, id: JobId, row: &Progress) -> bool {
         let jobs = &mut self.picture.facts.jobs;
         let is_unstored = |job: &JobView| {
-            let has_row = job.progress.as_ref().is_some_and(|known| known.has_row);
+            let has_row = job.progress.as_ref().is_some_and(|known| known.row.is_some());
             !has_row && !needs_row(job, row)
         };
         // No sum depends on it.
@@ -191,11 +193,7 @@ impl ResourceManager {
         let Some(job) = job.flatten() else {
             return false;
         };
-        let known = KnownProgress {
-            has_row: false,
-            ..KnownProgress::of(row)
-        };
-        note(job, known, now);
+        note(job, KnownProgress::computed(row));
         true
     }
 
@@ -209,20 +207,23 @@ impl ResourceManager {
         let written = job
             .progress
             .as_ref()
-            .is_some_and(|p| p.state == JobState::Deleted);
+            .is_some_and(|p| p.state() == JobState::Deleted);
         let writes = job.is_live() && !written && !row_stands(&self.picture.facts, job);
         let row = progress(&self.picture, id, job, now).filter(|_| writes);
-        let is_new = |known: &KnownProgress, row: &Progress| {
-            known.digest != digest(row) || (!known.has_row && needs_row(job, row))
+        let is_new = |known: &KnownProgress, row: &Progress| match &known.row {
+            Some(known) => known.digest != digest(row),
+            None => needs_row(job, row) || *known != KnownProgress::computed(row),
         };
         let row = row.filter(|row| job.progress.as_ref().is_none_or(|known| is_new(known, row)));
         if row.is_none() {
             self.unwritten.remove(&id);
             return None;
         }
-        let has_row = job.progress.as_ref().is_some_and(|known| known.has_row);
-        let first = !has_row || job.written_at == Timestamp(0);
-        if !first && now.since(job.written_at) < self.config.progress_every {
+        let written = job
+            .progress
+            .as_ref()
+            .and_then(|known| known.row.as_ref()?.written_at);
+        if written.is_some_and(|at| now.since(at) < self.config.progress_every) {
             return None;
         }
         self.unwritten.remove(&id);
@@ -238,7 +239,7 @@ impl ResourceManager {
             let Some(job) = self.picture.facts.jobs.get(&id) else {
                 continue;
             };
-            let Some(state) = job.progress.as_ref().map(|p| p.state) else {
+            let Some(state) = job.progress.as_ref().map(KnownProgress::state) else {
                 continue;
             };
             if state.is_ended() {
@@ -263,12 +264,11 @@ impl ResourceManager {
 }
 
 /// Keeps what is known of a job's progress. Its counts follow from its spec where that is there.
-fn note(job: &mut JobView, mut known: KnownProgress, now: Timestamp) {
+fn note(job: &mut JobView, mut known: KnownProgress) {
     if job.spec.is_some() {
-        known.groups.clear();
+        known.forget_counts();
     }
-    job.progress = Some(Box::new(known));
-    job.written_at = now;
+    job.progress = Some(known);
 }
 
 /// That a job was accepted. While it only waited nothing of it was stored, this event neither.

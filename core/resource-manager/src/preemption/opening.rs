@@ -125,7 +125,7 @@ fn bind_claimant(facts: &mut FederationFacts, made: &PlannedRequest) -> BoundCla
         if let Some(spec) = job.running() {
             for part in free {
                 let shares = [(made.claim.waits.clone(), part.count)];
-                let bound = bind(&mut job, &spec, &part.group, &shares).into_iter();
+                let bound = bind(id, &mut job, &spec, &part.group, &shares).into_iter();
                 fresh.extend(bound.map(|(key, count)| ClaimPart {
                     group: key.group,
                     generation: key.generation,

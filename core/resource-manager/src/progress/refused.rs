@@ -26,7 +26,7 @@ pub(crate) struct Refused {
 pub(crate) fn refused(
     picture: &Picture,
     rooms: &Rooms,
-    job: &JobView,
+    (id, job): (JobId, &JobView),
     (spec, group): (&JobSpec, &GroupSpec),
     lines: &[Line],
 ) -> Vec<Refused> {
@@ -69,12 +69,12 @@ pub(crate) fn refused(
                     }
                     let terms = terms_in(&picture.facts, pool, spec, all);
                     let refusal = rooms.refusal(pool, terms, unit, &line.key.cluster)?;
-                    Some(of_unit(&picture.admission, job.decided.job, refusal))
+                    Some(of_unit(&picture.admission, id, refusal))
                 }
             }
         };
         // For so many of them capacity is being made.
-        let promised = picture.preemption.open(job.decided.job, &line.key).min(count);
+        let promised = picture.preemption.open(id, &line.key).min(count);
         let claim = || Some(Reason::new(ReasonCode::PoolClaim).at(line.key.cluster.as_str()));
         let told = [
             (promised, (promised > 0).then(claim).flatten()),

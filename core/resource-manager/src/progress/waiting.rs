@@ -27,7 +27,7 @@ const MOST: usize = 64;
 pub fn waiting(picture: &Picture, id: JobId, job: &JobView, now: Timestamp) -> Vec<Waiting> {
     let mut out = dependencies::waiting(&picture.facts, job, now);
     if let Some(spec) = job.running_spec() {
-        if let Some(refused) = job.refused.as_ref().filter(|_| job.is_refused()) {
+        if let Some(refused) = job.rare.refused.as_ref().filter(|_| job.is_refused()) {
             out.extend(spec.groups.iter().map(|group| Waiting {
                 group: group.name.clone(),
                 cluster: None,
@@ -93,7 +93,7 @@ fn of_group(
         out: Vec::new(),
     };
     let all = lines;
-    let refused = refused(picture, &picture.admission.rooms, job, (spec, group), lines);
+    let refused = refused(picture, &picture.admission.rooms, (id, job), (spec, group), lines);
     let lines = lines.iter().filter(|l| l.key.group == group.name);
     let counts: Vec<(&SliceKey, SliceCount)> = lines.map(|l| (&l.key, l.count)).collect();
     let begun = |c: &SliceCount| c.active.saturating_add(c.ended);

@@ -181,7 +181,7 @@ fn barred(trial: &Trial) -> Option<FixOutcome> {
             ReasonCode::AfterJob
         });
     }
-    if let Some(refused) = job.refused.as_ref().filter(|_| job.is_refused()) {
+    if let Some(refused) = job.rare.refused.as_ref().filter(|_| job.is_refused()) {
         let reason = Reason::new(ReasonCode::RowRefused).at(&refused.why);
         return Some(FixOutcome::Barred(reason));
     }

@@ -16,12 +16,12 @@ use crate::demand::slices::lines;
 use crate::division::{Entitled, entitled};
 use crate::facts::FederationFacts;
 use crate::facts::job::{JobView, Release};
-use crate::facts::known::KnownHead;
+use crate::facts::known::{CommonHead, KnownHead};
 use crate::picture::Picture;
 use crate::preemption::claimants::withheld;
 use crate::progress::refused::{Unbound, refused, unbound_reason};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
-use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources, Seldom, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
 use echelon_core_routing::{Candidate, Demand, filter};
 use std::collections::BTreeMap;
@@ -34,14 +34,14 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
     let spec = &spec.child(spec.name.clone(), &[]);
     let id = newest_id(&picture.facts);
     let spec = &daemons::planned(&picture.facts, spec);
-    let mut job = JobView::new(id);
+    let mut job = JobView::default();
     // What it would wait for is not asked: how it would run then is.
-    job.release = Release::Stored(Timestamp(0));
+    job.rare.release = Release::Stored(Timestamp(0));
     job.head = Some(imagined(spec));
     job.spec = Some(Arc::new(spec.clone()));
     job.spec_version = 1;
     if spec.kind == JobKind::Daemon && picture.facts.hierarchy.leaf(&spec.pool).is_some() {
-        daemons::assign_planned(&picture.facts, &mut job, spec);
+        daemons::assign_planned(&picture.facts, id, &mut job, spec);
         job.durable = job.decided.clone();
     }
     let router = Router::new(&picture.facts, &picture.demand.ledger).with(id, &job);
@@ -119,17 +119,14 @@ fn imagined(spec: &JobSpec) -> KnownHead {
     KnownHead {
         version: Version(1),
         void: false,
-        updated_at: Timestamp(0),
         goal: Default::default(),
         spec_version: 1,
-        digest: None,
-        pool: Arc::from(spec.pool.as_str()),
-        pool_id: None,
-        rollout: None,
-        verdict: None,
-        schedule: None,
-        origin: None,
-        restarts: None,
+        common: Arc::new(CommonHead {
+            digest: None,
+            pool: spec.pool.as_str().into(),
+            pool_id: None,
+        }),
+        rare: Seldom::new(),
     }
 }
 
@@ -200,7 +197,7 @@ fn group_plan(
             .find(|(c, g, _)| *c == line.key.cluster && *g == line.key.generation);
         line.allocated += got.map_or(0, |(_, _, n)| *n);
     }
-    let refused = refused(picture, rooms, job, (spec, group), &lines);
+    let refused = refused(picture, rooms, (id, job), (spec, group), &lines);
     let mut waiting: Vec<(Reason, u64)> = refused.into_iter().map(|r| (r.reason, r.count)).collect();
     let told: u64 = waiting.iter().map(|(_, n)| *n).sum();
     let instances = u64::from(group.instances);

@@ -3,7 +3,7 @@
 
 use crate::effect::{Alarm, Effect};
 use crate::facts::job::Release;
-use crate::facts::known::{KnownHead, KnownProgress};
+use crate::facts::known::KnownProgress;
 use crate::lifecycle::rollouts;
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
@@ -119,8 +119,8 @@ impl ResourceManager {
                         self.picture.preemption.starved.recall(row.job, at);
                     }
                     let job = self.picture.facts.jobs.open(row.job);
-                    job.release = row.released.map_or(Release::Held, Release::Stored);
-                    job.progress = Some(Box::new(KnownProgress::of(&row)));
+                    job.set_release(row.released.map_or(Release::Held, Release::Stored));
+                    job.progress = Some(KnownProgress::read(&row));
                 }
             }
             (Purpose::ReadPartition(partition), Answer::Assignments(at, rows)) => {
@@ -140,7 +140,7 @@ impl ResourceManager {
                         ))));
                     }
                     let job = self.picture.facts.jobs.set_durable(row.job, Arc::new(row));
-                    job.decided = Arc::clone(&job.durable);
+                    job.decided = job.durable.clone();
                 }
             }
             (Purpose::Pools, Answer::Pools(tree))
@@ -176,7 +176,7 @@ impl ResourceManager {
         }
         let known = self.picture.facts.jobs.of_bucket(bucket);
         let gone: Vec<JobId> = known
-            .filter(|(id, job)| job.head.is_some() && !found.contains(id) && !job.tombstone)
+            .filter(|(id, job)| job.head.is_some() && !found.contains(id) && !job.rare.tombstone)
             .map(|(id, _)| id)
             .collect();
         if self.phase == Phase::Leading {
@@ -204,18 +204,19 @@ impl ResourceManager {
         // All heads are read again and again, and most of them have not changed.
         if !known || job.is_some_and(|job| head.version > job.newest_version()) {
             let leads = self.phase == Phase::Leading;
+            let next = self.picture.facts.specs.head(&head);
             let job = self.picture.facts.jobs.open(id);
             if leads && !known {
                 job.first_seen.get_or_insert(now);
             }
             // Until its spec is there, a new request to run waits; a request to stop needs none.
             if head.spec_version == job.spec_version || head.goal.desired != Desired::Running || head.void {
-                job.head = Some(KnownHead::of(&head));
+                job.head = Some(next);
                 job.next_head = None;
                 self.dirty.insert(id);
                 self.due = true;
             } else {
-                job.next_head = Some(Box::new(KnownHead::of(&head)));
+                job.next_head = Some(Box::new(next));
             }
         }
         self.picture.facts.settle_pool(id);
@@ -241,7 +242,7 @@ impl ResourceManager {
         let Some(newest) = job.next_head.as_deref().or(job.head.as_ref()) else {
             return;
         };
-        let ended = job.progress.as_ref().is_some_and(|p| p.state.is_ended());
+        let ended = job.progress.as_ref().is_some_and(|p| p.state().is_ended());
         let purpose = Purpose::Spec(id, newest.spec_version);
         let needed = !newest.void && !ended && job.spec_version != newest.spec_version;
         // While recovering, progress may not be read yet: `settle_unknown` comes back to it.
@@ -249,7 +250,7 @@ impl ResourceManager {
         if !needed || !now {
             return;
         }
-        let (version, digest) = (newest.spec_version, newest.digest);
+        let (version, digest) = (newest.spec_version, newest.common.digest);
         if let Some(same) = digest.and_then(|digest| self.picture.facts.specs.of_digest(&digest)) {
             // One of another job, that asks for the same.
             self.use_spec(id, version, &same);
@@ -275,14 +276,17 @@ impl ResourceManager {
             return;
         }
         let mut surged = JobSpec::clone(spec);
-        job.surge = rollouts::add_surge(job, &mut surged);
-        job.spec = Some(if job.surge.is_empty() {
+        let surge = rollouts::add_surge(job, &mut surged);
+        job.spec = Some(if surge.is_empty() {
             Arc::clone(spec)
         } else {
             self.picture.facts.specs.share(surged)
         });
+        if job.rare.surge != surge {
+            job.rare.surge = surge;
+        }
         if let Some(progress) = &mut job.progress {
-            progress.groups.clear();
+            progress.forget_counts();
         }
         job.spec_version = version;
         self.picture.facts.settle_pool(id);
@@ -298,17 +302,17 @@ impl ResourceManager {
             let version = head.version;
             self.head_read(head, now, out);
             if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
-                job.confirmed = Some(version);
+                job.rare.confirmed = Some(version);
             }
         } else if let Some(job) = self.picture.facts.jobs.get_mut(&id) {
             let deleted = job
                 .progress
                 .as_ref()
-                .is_some_and(|p| p.state == JobState::Deleted);
+                .is_some_and(|p| p.state() == JobState::Deleted);
             if deleted {
-                job.tombstone = true;
-            } else if !job.alarmed {
-                job.alarmed = true;
+                job.rare.tombstone = true;
+            } else if !job.rare.alarmed {
+                job.rare.alarmed = true;
                 out.push(Effect::Alarm(Alarm::HeadMissing(id)));
             }
         } else {

@@ -10,7 +10,6 @@ use crate::storage::operations::Purpose;
 use echelon_core_model::store::{Batch, Op, Refusal, Write};
 use echelon_core_model::{JobId, Timestamp};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl ResourceManager {
     /// Storage never takes what was asked.
@@ -48,12 +47,12 @@ impl ResourceManager {
                     continue;
                 };
                 let why = row.to_string();
-                if job.refused.is_none() {
+                if job.rare.refused.is_none() {
                     refused(Some(assignment.job), why.clone(), out);
                 }
-                job.decided = Arc::clone(&job.durable);
+                job.decided = job.durable.clone();
                 job.forget_grants();
-                job.refused = Some(Box::new(RefusedAssignment {
+                job.rare.refused = Some(Box::new(RefusedAssignment {
                     head: job.newest_version(),
                     why,
                 }));

@@ -7,7 +7,6 @@
 
 use crate::effect::{Alarm, Effect};
 use crate::facts::job::AsideJob;
-use crate::facts::known::KnownHead;
 use crate::manager::ResourceManager;
 use crate::picture::Picture;
 use crate::storage::operations::Purpose;
@@ -67,13 +66,13 @@ impl ResourceManager {
         let job = self.picture.facts.jobs.open(id);
         // Without a head nothing is decided of a job. What its shards report of it stays.
         job.next_head = None;
-        job.aside = Some(Box::new(AsideJob {
+        job.rare.aside = Some(Box::new(AsideJob {
             head: job.head.take(),
             spec: job.spec.take(),
             asked: job.spec_version,
         }));
         job.spec_version = 0;
-        job.alarmed = true;
+        job.rare.alarmed = true;
         self.unwritten.remove(&id);
         self.dirty.insert(id);
         self.due = true;
@@ -81,14 +80,15 @@ impl ResourceManager {
 
     /// The head of a job that is set aside, if that is not the row that cannot be read.
     pub(crate) fn aside_head_read(&mut self, head: &Head) {
+        let known = self.picture.facts.specs.head(head);
         if let Some(aside) = self
             .picture
             .facts
             .jobs
             .get_aside(&head.job)
-            .and_then(|j| j.aside.as_mut())
+            .and_then(|j| j.rare.aside.as_mut())
         {
-            aside.head = Some(KnownHead::of(head));
+            aside.head = Some(known);
         }
     }
 
@@ -107,7 +107,7 @@ impl ResourceManager {
                 .facts
                 .jobs
                 .get_aside(&id)
-                .and_then(|j| j.aside.as_mut())
+                .and_then(|j| j.rare.aside.as_mut())
             else {
                 continue;
             };
@@ -124,7 +124,7 @@ impl ResourceManager {
     /// The spec of a job that is set aside.
     pub(crate) fn aside_spec_read(&mut self, id: JobId, version: u32, spec: JobSpec) {
         let path = |picture: &Picture| {
-            let aside = picture.facts.jobs.get(&id)?.aside.as_ref()?;
+            let aside = picture.facts.jobs.get(&id)?.rare.aside.as_ref()?;
             let head = aside.head.as_ref()?;
             Some(picture.facts.path_of(head).to_owned())
         };
@@ -135,7 +135,7 @@ impl ResourceManager {
             .facts
             .jobs
             .get_mut(&id)
-            .and_then(|j| j.aside.as_mut())
+            .and_then(|j| j.rare.aside.as_mut())
             && aside.asked == version
         {
             aside.spec = Some(spec);

@@ -17,7 +17,8 @@ fn missing(case: &Case, cluster: &ClusterId) -> Vec<JobId> {
         .filter(|(_, job)| job.durable.holders.contains_key(cluster));
     let lacks = jobs.filter(|(id, job)| {
         let due = digest(&orders(facts, **id, job, cluster, stamp));
-        job.sent
+        job.bound
+            .sent
             .get(cluster)
             .is_none_or(|sent| (sent.link, sent.digest) != (link, due))
     });

@@ -79,7 +79,7 @@ impl Federation {
 
     /// Reads what is stored of jobs, so that the pages that storage keeps are in memory before anything is measured.
     pub(super) async fn warm_up(&self) -> Result<()> {
-        for n in 0..self.size.large_job() {
+        for n in self.size.specs() {
             let query = Query::Spec(stored::job_id(n), 1);
             self.store.read(query, Consistency::Quorum).await?;
         }
@@ -148,6 +148,21 @@ impl Federation {
             self.cycle().await;
         }
         bail!("not all jobs were taken in")
+    }
+
+    /// Cycles until it has looked at all jobs: what became of each is known, and those that have ended have left
+    /// memory.
+    pub(super) async fn look_at_all(&mut self) -> Result<()> {
+        for _ in 0..PATIENCE {
+            let jobs = self.manager.picture().facts.jobs.values();
+            let open = jobs.filter(|job| !job.is_live() || job.progress.is_none());
+            if open.count() == 0 {
+                self.rest(SETTLED).await;
+                return Ok(());
+            }
+            self.cycle().await;
+        }
+        bail!("not all jobs were looked at")
     }
 
     /// Cycles until the progress of all jobs is stored.

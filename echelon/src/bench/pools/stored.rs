@@ -42,6 +42,8 @@ pub(super) struct FederationSize {
     pub(super) ended: u32,
     /// Instances of the last job; 0: there is none.
     pub(super) large: u32,
+    /// Jobs after that which are never submitted, with a spec each.
+    pub(super) spare: u32,
 }
 
 impl FederationSize {
@@ -61,6 +63,12 @@ impl FederationSize {
 
     pub(super) fn large_job(self) -> u32 {
         self.ended_jobs().end
+    }
+
+    /// All jobs with a spec.
+    pub(super) fn specs(self) -> Range<u32> {
+        let jobs = self.large_job().saturating_add(self.large.min(1));
+        0..jobs.saturating_add(self.spare)
     }
 
     fn instances(self, n: u32) -> u32 {
@@ -130,7 +138,7 @@ pub(super) async fn fill(store: &dyn Store, size: FederationSize) -> Result<()> 
         expected: None,
     });
     decide(store, clusters.collect()).await?;
-    let jobs: Vec<u32> = (0..size.large_job().saturating_add(size.large.min(1))).collect();
+    let jobs: Vec<u32> = size.specs().collect();
     for some in jobs.chunks(AT_ONCE) {
         let put = |n: &u32| Decision::PutSpec {
             job: job_id(*n),

@@ -7,7 +7,7 @@ use crate::broken::Broken;
 use crate::demand::entry::sums::{EntryPlaces, EntrySums};
 use crate::demand::entry::{Entry, entry};
 use crate::demand::ledger::Ledger;
-use crate::demand::ledger::totals::{OfPool, Step, Totals};
+use crate::demand::ledger::totals::{Step, Totals};
 use crate::demand::request::PoolRef;
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -194,7 +194,7 @@ impl Totals {
 
     /// Whether what is kept of a pool is wrong. It is derived from its sums, which are those of its jobs.
     fn held_fault(&self, pool: PoolIdx, facts: &FederationFacts) -> Option<Broken> {
-        let held = self.pools.get(&PoolRef::Known(pool)).map(OfPool::held);
+        let held = self.pools.get(&PoolRef::Known(pool)).map(|of| of.held());
         let held = held.filter(|held| *held != Held::default());
         (self.held.get(&pool) != held.as_ref()).then(|| held_broken(pool, facts))
     }

@@ -19,7 +19,7 @@ impl Ledger {
     /// The pools that are in the tree, with their sums.
     pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
         self.totals.pools.iter().filter_map(|(pool, of)| match pool {
-            PoolRef::Known(i) => Some((*i, of)),
+            PoolRef::Known(i) => Some((*i, &**of)),
             PoolRef::Unknown(_) => None,
         })
     }
@@ -79,9 +79,9 @@ impl Ledger {
 
     /// Jobs that have capacity of a pool and come after a turn in the order of admission, the last one first.
     pub(crate) fn holders_after(&self, pool: PoolIdx, turn: &Turn) -> impl Iterator<Item = JobId> {
-        let after = (Bound::Excluded((turn.priority, turn.job)), Bound::Unbounded);
-        let of_pool = self.holders.get(&pool).into_iter();
-        of_pool.flat_map(move |jobs| jobs.range(after).rev().map(|(_, id)| *id))
+        let after = Bound::Excluded((pool, (turn.priority, turn.job)));
+        let last = Bound::Included((pool, (Reverse(0), JobId(u128::MAX))));
+        self.holders.range((after, last)).rev().map(|(_, (_, id))| *id)
     }
 
     /// What a job has of each cluster in ordinary capacity, granted or active.
@@ -121,13 +121,17 @@ impl Ledger {
 
     /// The sums of one that is in the tree.
     pub(crate) fn of_known(&self, pool: PoolIdx) -> Option<&OfPool> {
-        self.totals.pools.get(&PoolRef::Known(pool))
+        self.totals.pools.get(&PoolRef::Known(pool)).map(AsRef::as_ref)
     }
 
     /// The sums of a pool.
     #[must_use]
     pub fn of(&self, pool: &PoolRef) -> BothSums {
-        self.totals.pools.get(pool).map(OfPool::sums).unwrap_or_default()
+        self.totals
+            .pools
+            .get(pool)
+            .map(|of| of.sums())
+            .unwrap_or_default()
     }
 
     /// Instances of a job's group, by its index in the spec, that are granted or active at a cluster.
@@ -244,6 +248,6 @@ impl Ledger {
             PoolRef::Unknown(path) => Some(path.clone()),
         };
         let all = self.totals.pools.iter();
-        all.filter_map(move |(pool, of)| Some((path(pool)?, of)))
+        all.filter_map(move |(pool, of)| Some((path(pool)?, &**of)))
     }
 }

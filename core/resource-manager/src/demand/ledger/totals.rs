@@ -29,7 +29,7 @@ pub(crate) enum Step {
 pub(crate) struct OfPool {
     pub(crate) sums: BothSums<ResourceSum>,
     /// The same by what bounds it.
-    by_choice: BTreeMap<Choice, BothSums<ResourceSum>>,
+    by_choice: BTreeMap<Box<Choice>, Box<BothSums<ResourceSum>>>,
     /// How many of these name clusters.
     choosy: usize,
     /// What users have of it, where it is fair to them.
@@ -54,7 +54,7 @@ impl OfPool {
     pub(crate) fn by_choice(&self) -> impl Iterator<Item = (&Choice, BothSums)> {
         self.by_choice
             .iter()
-            .map(|(choice, sums)| (choice, sums.counted()))
+            .map(|(choice, sums)| (&**choice, sums.counted()))
     }
 
     /// What users have of it, where it is fair to them.
@@ -83,7 +83,7 @@ impl OfPool {
 /// Sums over all live jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
-    pub(crate) pools: BTreeMap<PoolRef, OfPool>,
+    pub(crate) pools: BTreeMap<PoolRef, Box<OfPool>>,
     /// What the jobs of pools in the tree have, granted or active. A cycle reads it of every pool.
     pub(crate) held: BTreeMap<PoolIdx, Held>,
     /// Pools in the tree with users, where they are fair to them.
@@ -181,15 +181,17 @@ impl Totals {
             let names = usize::from(!group.choice.only.is_empty());
             if let Some(of_choice) = of_pool.by_choice.get_mut(&group.choice) {
                 counter.all(of_choice.pairs(group.sums));
-                if *of_choice == BothSums::default() {
+                if **of_choice == BothSums::default() {
                     of_pool.by_choice.remove(&group.choice);
                     of_pool.choosy = of_pool.choosy.saturating_sub(names);
                 }
             } else {
-                let mut of_choice = BothSums::default();
+                let mut of_choice = Box::<BothSums<ResourceSum>>::default();
                 counter.all(of_choice.pairs(group.sums));
-                if of_choice != BothSums::default() {
-                    of_pool.by_choice.insert(group.choice.clone(), of_choice);
+                if *of_choice != BothSums::default() {
+                    of_pool
+                        .by_choice
+                        .insert(Box::new(group.choice.clone()), of_choice);
                     of_pool.choosy += names;
                 }
             }
@@ -207,7 +209,7 @@ impl Totals {
                 self.shared.insert(pool);
             }
         }
-        if *of_pool == OfPool::default() {
+        if **of_pool == OfPool::default() {
             self.pools.remove(&sums.pool);
         }
         counter.sum(&mut self.with_gpus, sums.with_gpus);

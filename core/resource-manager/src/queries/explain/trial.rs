@@ -130,8 +130,8 @@ impl Trial {
         }
         let assignment = Arc::new(assignment);
         if let Some(job) = self.facts.jobs.get_mut(&self.job) {
-            job.durable = Arc::clone(&assignment);
-            job.decided = assignment;
+            job.durable = assignment.into();
+            job.decided = job.durable.clone();
         }
     }
 
