@@ -306,7 +306,7 @@ impl JobCount {
             let Some(progress) = &job.progress else {
                 continue;
             };
-            *self.states.entry(progress.state).or_default() += 1;
+            *self.states.entry(progress.state()).or_default() += 1;
             for waiting in &progress.waiting {
                 let known = self.reasons.entry(waiting.code).or_default();
                 *known = known.saturating_add(waiting.count);

@@ -81,7 +81,7 @@ impl CommonHead {
     }
 }
 
-/// Why instances wait, without the text and their number.
+/// Why instances wait, without the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownWaiting {
     /// The group.
@@ -90,6 +90,8 @@ pub struct KnownWaiting {
     pub cluster: Option<ClusterId>,
     /// Why.
     pub code: ReasonCode,
+    /// How many instances.
+    pub count: u64,
     /// Since when this reason applies.
     pub since: Timestamp,
 }
@@ -166,6 +168,7 @@ impl KnownProgress {
             group: w.group.clone(),
             cluster: w.cluster.clone(),
             code: w.reason.code,
+            count: w.count,
             since: w.since,
         });
         Self {
