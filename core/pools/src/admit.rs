@@ -230,8 +230,8 @@ struct OpenQueue<'a, T> {
 /// alike, and at those behind it as long as something is admitted. `ask` gives the request of a turn. In a pool that is fair to
 /// its users the same group may get something more than once. Holds keep capacity from what `scope` says, and with
 /// `HoldScope::All` not for jobs of which something `has_begun`.
-/// Once `most_jobs` jobs have begun, in this round and in those before, it stops. What is left goes on in the same order when
-/// this is called again with the sums that include them.
+/// Once `most_jobs` jobs have begun, in this round and in those before, it stops. What is left goes on in the
+/// same order when this is called again with sums that include them.
 pub fn admit(
     queue: &Queue,
     side: Side,

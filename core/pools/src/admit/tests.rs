@@ -213,7 +213,7 @@ fn admit_in_steps(asked: &[Asked], there: &mut There) -> (Vec<(Asked, Admission,
     (each.collect(), admitted.len())
 }
 
-/// What each gets in several admissions, each of at most so many jobs, and how many jobs each of them has admitted.
+/// What each gets in several admissions of at most so many jobs, and how many jobs each of them has admitted.
 fn admit_in_parts(asked: &[Asked], there: &mut There, most_jobs: usize) -> (Vec<Admission>, Vec<usize>) {
     let mut left = asked.to_vec();
     let mut got: Vec<Admission> = asked.iter().map(nothing).collect();

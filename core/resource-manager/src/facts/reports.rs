@@ -18,7 +18,7 @@ pub struct Heard {
     pub named: BTreeSet<JobId>,
     /// Jobs of which it reports something else than before. Full reports mostly repeat what is known.
     pub jobs: BTreeSet<JobId>,
-    /// Jobs to look at again, since the first full report of them is complete. Nothing else is reported of them.
+    /// Jobs to look at again, since a full report is complete. Nothing else is reported of them.
     pub complete: BTreeSet<JobId>,
     /// Its shard is known to obey this leader from now on.
     pub settles: bool,

@@ -1,6 +1,6 @@
-//! A cluster settles when its shard is known to obey this leader: what it has is counted by reports and grants
-//! from then on, and no longer by all that an older leader may have granted. Its jobs settle some at a time,
-//! so that no step takes longer for a cluster that has very many.
+//! A cluster settles when its shard is known to obey this leader: what it has is counted by reports and
+//! grants from then on, and no longer by all that an older leader may have granted. Its jobs settle some at a
+//! time, so that no step takes longer for a cluster that has very many.
 
 use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;

@@ -104,8 +104,8 @@ pub(crate) enum EntryPlaces<'a> {
     At(&'a [ClusterId]),
 }
 
-/// What an entry adds to sums, or subtracts from them: all that it comes to in pools, and what it takes of some
-/// clusters. It is computed once for all sums that it is a part of.
+/// What an entry adds to sums, or subtracts from them: all that it comes to in pools, and what it takes of
+/// some clusters. It is computed once for all sums that it is a part of.
 #[derive(Debug, Clone)]
 pub(crate) struct EntrySums {
     /// Its pool, in the tree or not.

@@ -73,7 +73,7 @@ impl Audit {
 }
 
 impl Ledger {
-    /// Checks the next jobs, or after the last job the next sums. `O(jobs of a step)`, or `O(sums of a step)`,
+    /// Checks the next jobs, or after the last job the next sums. `O(jobs of a step)` or `O(sums of a step)`,
     /// and `O(clusters)` at the end of a pass.
     pub(crate) fn audit(&mut self, facts: &FederationFacts) -> Vec<Broken> {
         let derived = &self.audit.sums;
