@@ -27,7 +27,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// How long a federation is played.
-const UNTIL: Span = Span::minutes(20);
+const UNTIL: Span = Span::minutes(26);
 /// Submits end then, so that what waits comes to its end.
 const SUBMITS: u64 = 12 * 60;
 
