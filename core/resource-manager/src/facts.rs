@@ -120,7 +120,7 @@ impl FederationFacts {
     /// obeys this leader.
     /// Before, it is all that an older leader's grants may have allowed.
     #[must_use]
-    pub fn allocated(&self, (id, job): (JobId, &JobView), key: &SliceKey, count: &SliceCount) -> u64 {
+    pub fn allocated(&self, id: JobId, job: &JobView, key: &SliceKey, count: &SliceCount) -> u64 {
         let line = job.grants.get(key);
         let view = || self.clusters.get(&key.cluster);
         let settled = || view().is_some_and(|view| view.is_settled_for(id));

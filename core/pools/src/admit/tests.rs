@@ -141,7 +141,7 @@ pub(crate) fn steps(asked: &[Asked], there: &mut There) -> usize {
     admit_in_steps(asked, there).1
 }
 
-/// The queue of all who ask, with the request of each turn.
+/// The queue of all requests, with the request of each turn.
 fn queued(asked: &[Asked], there: &There) -> (Queue, BTreeMap<Turn, Asked>) {
     let mut queue = Queue::default();
     let mut by_turn = BTreeMap::new();
@@ -490,7 +490,7 @@ proptest! {
     ) {
         let all = [("/p", p), ("/p/a", 9), ("/p/b", 9), ("/q", 9)];
         let clusters = [("x", x), ("y", y)];
-        // Users who share a pool get parts of what is left, and these depend on how often that is looked at.
+        // Users of one pool get parts of what is left, and these depend on how often that is looked at.
         let mut requests = requests;
         requests.iter_mut().for_each(|r| r.user = None);
         let (at_once, _) = admit_in_parts(&requests, &mut rooms(&all, &clusters), usize::MAX);

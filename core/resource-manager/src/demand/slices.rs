@@ -28,7 +28,7 @@ pub(crate) fn lines(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec<Li
     let lines = slices.iter().map(|(key, ranges)| {
         let report = facts.shared_report(id, key);
         let count = SliceCount::of(ranges, report.map(AsRef::as_ref));
-        let allocated = facts.allocated((id, job), key, &count);
+        let allocated = facts.allocated(id, job, key, &count);
         let line = job.grants.get(key).filter(|line| !line.is_new());
         let taken_over = count.granted.min(count.unended());
         let granted = line.map_or(taken_over, |line| line.granted());
