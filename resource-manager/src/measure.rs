@@ -343,7 +343,6 @@ mod tests {
     use super::*;
     use echelon_core_model::assignment::AssignedRange;
     use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange};
-    use std::sync::Arc;
 
     #[test]
     fn each_job_is_counted_once_however_many_there_are() {
