@@ -318,8 +318,8 @@ pub struct SliceReport {
     pub unstarted: u64,
     /// Of those that are active, how many have no run, are ready for the next one and may go elsewhere.
     pub between_runs: u64,
-    /// Of those not started or between two runs, the highest, in at most [`RETURNABLE`] ranges: what a mark by
-    /// count can get back.
+    /// What a mark by count can get back: the highest of those not started or between two runs.
+    /// At most [`RETURNABLE`] ranges.
     pub returnable: RangeSet,
     /// Held numbers by state.
     pub counts: Counts,

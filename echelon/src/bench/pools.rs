@@ -51,9 +51,9 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// A federation in which no jobs have ended. A new leader reads those and frees their memory, and jobs that
-    /// come later would take it unseen. Storage has all pages in memory that it keeps once the spare specs are
-    /// read.
+    /// A federation in which no jobs have ended.
+    /// A new leader reads those and frees their memory, and jobs that come later would take it unseen.
+    /// Storage has all pages in memory that it keeps once the spare specs are read.
     fn without_ended(&self) -> Self {
         Self {
             ended: 0,

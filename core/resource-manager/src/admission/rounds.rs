@@ -63,8 +63,9 @@ pub(crate) fn admissions(
     let first = enforced.first;
     let queue = ledger.queue();
     let mut admitted = Admitted::default();
-    // What preemption has made capacity for may be more than its pool is entitled to. A pool above it that has
-    // anything left may have one whole unit: its own part was given to others of the pool in whole units, too.
+    // What preemption has made capacity for may be more than its pool is entitled to by the first round.
+    // A pool above it that has anything left may have one whole unit.
+    // Its own part was given to others of the pool in whole units, too.
     for WithheldCapacity { request, .. } in withheld {
         rooms.entitle_at_least(request.pool, enforced.amount(request.pool));
         let above: Vec<PoolIdx> = facts.hierarchy.above(request.pool).collect();

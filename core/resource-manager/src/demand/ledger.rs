@@ -231,8 +231,8 @@ impl Ledger {
         self.entries.insert(id, entry);
     }
 
-    /// The entry of the last other job of the same class, if it is equal. The jobs of a class that wait mostly
-    /// ask for the same, and have nothing.
+    /// The entry of the last other job of the same class, if it is equal.
+    /// The jobs of a class that wait mostly ask for the same, and have nothing.
     fn same_entry(&self, id: JobId, entry: &Entry) -> Option<Arc<Entry>> {
         let class = self.queue.class(entry.pool?, &entry.waits.first()?.like)?;
         let other = class.turns().rev().find(|turn| turn.job != id)?;

@@ -229,8 +229,8 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T: Ord> Shared<T> {
-    /// Forgets unused values where there are twice as many as the last time, so that looking at all of them is
-    /// a step for each in the end. Returns whether it did.
+    /// Forgets unused values where there are twice as many values as the last time.
+    /// So looking at all of them is a step for each in the end. Returns whether it did.
     fn tidy(&mut self) -> bool {
         let is_due = self.all.len() > self.kept.saturating_mul(2);
         if is_due {

@@ -138,8 +138,9 @@ impl AttemptInputs<'_, '_> {
         out
     }
 
-    /// What is stopped at a full cluster for so many units that pools lack as well. If the pools lack more than
-    /// the cluster, it may be on any host. Otherwise hosts must have capacity for the units in the end.
+    /// What is stopped at a full cluster for so many units that pools lack as well.
+    /// If the pools lack more than the cluster, it may be on any host.
+    /// Otherwise hosts must have capacity for the units in the end.
     /// `None`: nothing is lacking.
     fn stop_at_full(&self, shortage: &Shortage, units: FullClusterUnits<'_>) -> Option<StopAttempt> {
         let FullClusterUnits {

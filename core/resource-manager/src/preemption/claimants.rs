@@ -215,10 +215,10 @@ pub struct EndedRequest {
     pub in_vain: bool,
 }
 
-/// Notes since when groups could not use the capacity that shards or pools hold for them. Their pool, or one
-/// above it, leaves nothing for a unit, even when all is gone that is being stopped. Its entitlement has become
-/// less since the request was made, or less could be stopped at once than it lacks. If that lasts, the request
-/// ends, and what the pool lacks is requested.
+/// Notes since when groups could not use the capacity that shards or pools hold for them.
+/// Their pool, or one above it, leaves nothing for a unit, even when all is gone that is being stopped.
+/// Its entitlement has become less since the request was made, or less could be stopped at once than it lacks.
+/// If that lasts, the request ends, and what the pool lacks is requested.
 pub(crate) fn note_unusable(
     known: PreemptionInputs<'_>,
     enforced: EnforcedAmounts<'_>,

@@ -150,8 +150,8 @@ impl Federation {
         bail!("not all jobs were taken in")
     }
 
-    /// Cycles until it has looked at all jobs: what became of each is known, and those that have ended have left
-    /// memory.
+    /// Cycles until it has looked at all jobs.
+    /// What became of each is known then, and those that have ended have left memory.
     pub(super) async fn look_at_all(&mut self) -> Result<()> {
         for _ in 0..PATIENCE {
             let jobs = self.manager.picture().facts.jobs.values();
