@@ -220,15 +220,23 @@ fn above_most(facts: &FederationFacts, raised: &RaisedJobs, id: JobId) -> Vec<Br
     let Some(spec) = job.running_spec() else {
         return Vec::new();
     };
+    let slices = slices_of(&job.decided);
     let groups = spec.groups.iter().filter_map(|group| {
+        let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
+        let counts: BTreeMap<_, _> = of_group
+            .map(|(k, ranges)| (k, facts.count(id, k, ranges)))
+            .collect();
         let lines = job.grants.iter().filter(|(k, _)| k.group == group.name);
-        let granted: u64 = lines.map(|(_, line)| line.granted()).sum();
-        // What leaves keeps its grant until its mark is stored and it has left.
-        let leaving: u64 = slices_of(&job.decided)
-            .iter()
-            .filter(|(k, _)| k.group == group.name)
-            .map(|(k, ranges)| facts.count(id, k, ranges).leaving)
+        let granted: u64 = lines
+            // Nothing begins under an expired grant.
+            .map(|(k, line)| match counts.get(k) {
+                _ if !line.is_expired() => line.granted(),
+                Some(count) => line.granted().min(count.active),
+                None => 0,
+            })
             .sum();
+        // What leaves keeps its grant until its mark is stored and it has left.
+        let leaving: u64 = counts.values().map(|count| count.leaving).sum();
         let most = u64::from(group.most_active());
         (granted > most.saturating_add(leaving)).then(|| Broken::MaxRunning {
             job: id,
@@ -237,10 +245,8 @@ fn above_most(facts: &FederationFacts, raised: &RaisedJobs, id: JobId) -> Vec<Br
             most,
         })
     });
-    // Grants follow the head in the next cycle: only a raise on top of it would be wrong.
-    let spec_of = |id: &JobId| facts.jobs.get(id).and_then(|j| j.spec.as_deref());
-    let mut raised = raised.keys().filter_map(spec_of);
-    if raised.any(|s| s.pool == spec.pool) {
+    // Grants follow the head in a later cycle: only a raise of the same job on top of it would be wrong.
+    if raised.contains_key(&id) {
         groups.collect()
     } else {
         Vec::new()
