@@ -2,6 +2,7 @@
 
 use crate::links::Links;
 use echelon_core_gateway::Facts;
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -23,6 +24,10 @@ impl Facts for StoreFacts {
 
     async fn unstored(&self, jobs: Vec<JobId>) -> Option<Vec<Progress>> {
         self.links.progress(&jobs).await
+    }
+
+    async fn check_instances(&self, wanted: WantedInstances) -> Option<Result<(), ExceededLimit>> {
+        self.links.check_instances(&wanted).await
     }
 
     async fn pause(&self, span: Span) {

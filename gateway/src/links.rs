@@ -4,6 +4,7 @@
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
@@ -35,6 +36,8 @@ const MAX_ANSWER: usize = 128 * 1024 * 1024;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A page of jobs is shown without what the resource manager says if that takes longer.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(2);
+/// A job is stored without a check of its instances if that takes longer.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ways to the other processes; clones share their connections.
@@ -200,6 +203,29 @@ impl Links {
             |error| tracing::warn!(%error, "what the resource manager says of jobs cannot be understood"),
         )
         .ok()
+    }
+
+    /// Whether the resource manager lets a job have its instances; `None`: it did not answer in time, or what it
+    /// said cannot be understood.
+    pub(crate) async fn check_instances(
+        &self,
+        wanted: &WantedInstances,
+    ) -> Option<Result<(), ExceededLimit>> {
+        let asking = async {
+            let mut client = self.resource_manager().await?;
+            Some(client.check_instances(wanted.to_wire()).await)
+        };
+        let answer = tokio::time::timeout(CHECK_TIMEOUT, asking).await.ok()??;
+        let answer = answer.map_err(|status| tracing::debug!(%status, "instances of a job were not checked"));
+        let exceeded = answer.ok()?.into_inner().exceeded.map(ExceededLimit::from_wire);
+        match exceeded {
+            None => Some(Ok(())),
+            Some(Ok(exceeded)) => Some(Err(exceeded)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "what the resource manager says of instances cannot be understood");
+                None
+            }
+        }
     }
 
     async fn resource_manager(&self) -> Option<ResourceManagerServiceClient<Channel>> {

@@ -16,6 +16,7 @@ use echelon_core_model::directive::{
 };
 use echelon_core_model::drain::{AgentDrain, DrainState, HostDrain, Left, MOST_LEFT, Stays};
 use echelon_core_model::instance::{Block, MOST_OLDER};
+use echelon_core_model::instance_limit::{ExceededLimit, LimitScope, WantedInstances};
 use echelon_core_model::restart::GroupRestarts;
 use echelon_core_model::store::{MAX_ASSIGNMENT_BYTES, ShardRow, Stamp};
 use echelon_core_model::volume::HostVolume;
@@ -669,6 +670,10 @@ proptest! {
         returns(report)?;
         returns(Changed::Head(job))?;
         returns(Changed::Pools)?;
+        returns(WantedInstances { job, pool: "/x".to_owned(), instances: 7 })?;
+        for scope in [LimitScope::Federation, LimitScope::Pool("/x".to_owned())] {
+            returns(ExceededLimit { scope, others: 7, limit: 9 })?;
+        }
     }
 
     #[test]

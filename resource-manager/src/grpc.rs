@@ -1,10 +1,11 @@
-//! What gateways call: hints, plans, the figures of pools, why jobs wait, and what became of those of which
-//! nothing is stored; and the health service.
+//! What gateways call: hints, plans, the figures of pools, why jobs wait, what became of those of which
+//! nothing is stored, and whether a job may have so many instances; and the health service.
 
 use crate::query::PictureQuery;
 use crate::run::Input;
 use crate::{admission, figures, plan};
 use echelon_core_model::JobId;
+use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
 use echelon_io_process::{Clock, Shutdown};
@@ -14,8 +15,9 @@ use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
     ResourceManagerService, ResourceManagerServiceServer,
 };
 use echelon_proto::echelon::shard::v1::{
-    DescribeAdmissionRequest, DescribeAdmissionResponse, DescribePoolsRequest, DescribePoolsResponse,
-    DescribeProgressRequest, DescribeProgressResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
+    CheckInstancesRequest, CheckInstancesResponse, DescribeAdmissionRequest, DescribeAdmissionResponse,
+    DescribePoolsRequest, DescribePoolsResponse, DescribeProgressRequest, DescribeProgressResponse,
+    HintRequest, HintResponse, PlanRequest, PlanResponse,
 };
 use echelon_proto::role::role_service;
 use std::sync::Arc;
@@ -54,12 +56,8 @@ impl Service {
     }
 
     /// Puts a question to the loop and waits for its answer.
-    async fn ask<T: ?Sized>(
-        &self,
-        query: PictureQuery,
-        answer: oneshot::Receiver<Option<Box<T>>>,
-    ) -> Result<Box<T>, Status> {
-        self.inbox.try_send(Input::Query(query)).map_err(|_| {
+    async fn ask<T>(&self, question: Input, answer: oneshot::Receiver<Option<T>>) -> Result<T, Status> {
+        self.inbox.try_send(question).map_err(|_| {
             Status::unavailable("the resource manager has too much to do: ask again in a second")
         })?;
         match tokio::time::timeout(ANSWER_WITHIN, answer).await {
@@ -119,7 +117,7 @@ impl ResourceManagerService for Service {
             spec::from_wire(sent).map_err(|problems| Status::invalid_argument(problems.to_string()))?;
         let (answer, planned) = oneshot::channel();
         let planned = self
-            .ask(PictureQuery::Plan(Box::new(spec), answer), planned)
+            .ask(Input::Query(PictureQuery::Plan(Box::new(spec), answer)), planned)
             .await?;
         Ok(Response::new(PlanResponse {
             plan: Some(plan::to_wire(&planned)),
@@ -133,7 +131,9 @@ impl ResourceManagerService for Service {
         let tree = request.into_inner().tree.map(PoolTree::from_wire).transpose();
         let tree = tree.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let (answer, described) = oneshot::channel();
-        let described = self.ask(PictureQuery::Figures(tree, answer), described).await?;
+        let described = self
+            .ask(Input::Query(PictureQuery::Figures(tree, answer)), described)
+            .await?;
         Ok(Response::new(DescribePoolsResponse {
             figures: Some(figures::to_wire(&described)),
         }))
@@ -149,7 +149,9 @@ impl ResourceManagerService for Service {
         let permit = tokio::time::timeout(ANSWER_WITHIN, permit).await;
         let permit = permit.ok().and_then(Result::ok).ok_or_else(busy)?;
         let (answer, question) = oneshot::channel();
-        let question = self.ask(PictureQuery::Explain(job, answer), question).await?;
+        let question = self
+            .ask(Input::Query(PictureQuery::Explain(job, answer)), question)
+            .await?;
         // Beside the loop: it is computed on a copy.
         let answered = tokio::task::spawn_blocking(move || {
             let answer = question.answer();
@@ -176,9 +178,22 @@ impl ResourceManagerService for Service {
         let jobs: Result<Vec<JobId>, Status> = jobs.iter().map(|id| job_id(id)).collect();
         let (answer, rows) = oneshot::channel();
         let query = PictureQuery::Unstored(jobs?, self.clock.now(), answer);
-        let rows = self.ask(query, rows).await?;
+        let rows = self.ask(Input::Query(query), rows).await?;
         Ok(Response::new(DescribeProgressResponse {
             progress: rows.iter().map(Wire::to_wire).collect(),
+        }))
+    }
+
+    async fn check_instances(
+        &self,
+        request: Request<CheckInstancesRequest>,
+    ) -> Result<Response<CheckInstancesResponse>, Status> {
+        let wanted = WantedInstances::from_wire(request.into_inner())
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let (answer, checked) = oneshot::channel();
+        let checked = self.ask(Input::CheckInstances(wanted, answer), checked).await?;
+        Ok(Response::new(CheckInstancesResponse {
+            exceeded: checked.err().map(|exceeded| exceeded.to_wire()),
         }))
     }
 }

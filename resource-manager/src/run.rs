@@ -7,13 +7,14 @@ use crate::query::{PictureQuery, QueryThread};
 use crate::serve::Parts;
 use echelon_core_model::ClusterId;
 use echelon_core_model::directive::Report;
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_resource_manager::{Alarm, Effect, Event, LinkId, ResourceManager};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use echelon_proto::convert::shard::Changed;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Inputs that may wait. Reports are the bulk: this is a few seconds of them from a hundred shards.
 /// Beyond that, senders wait.
@@ -42,6 +43,11 @@ pub(crate) enum Input {
     Changed(Changed),
     /// A caller asks something that changes nothing.
     Query(PictureQuery),
+    /// A gateway asks whether a job may have so many instances.
+    CheckInstances(
+        WantedInstances,
+        oneshot::Sender<Option<Result<(), ExceededLimit>>>,
+    ),
 }
 
 /// The loop's state: the driver, and handles of what it may ask for.
@@ -170,6 +176,12 @@ impl Loop {
             Input::Changed(Changed::Pools) => Event::PoolsHint,
             Input::Query(query) => {
                 self.queries.add(query);
+                return None;
+            }
+            Input::CheckInstances(wanted, answer) => {
+                let checked = self.driver.check_instances(wanted, self.parts.clock.now());
+                // The caller may be gone.
+                let _ = answer.send(checked);
                 return None;
             }
         })

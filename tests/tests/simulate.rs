@@ -5,6 +5,7 @@
 
 use echelon_cli::{demand_record, demand_trace};
 use echelon_clients_rust::v1;
+use echelon_core_gateway::call::CheckAnswer;
 use echelon_core_gateway::hosts::list_hosts;
 use echelon_core_gateway::instances::{InstanceFilter, list_instances};
 use echelon_core_gateway::jobs::get_job;
@@ -12,6 +13,7 @@ use echelon_core_gateway::page::PageRequest;
 use echelon_core_gateway::port::Facts;
 use echelon_core_gateway::resource::JobRef;
 use echelon_core_model::host_pool::HostPoolChoice;
+use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Op, OpResult};
@@ -150,6 +152,10 @@ impl Facts for Stored {
     }
 
     async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
+        None
+    }
+
+    async fn check_instances(&self, _: WantedInstances) -> CheckAnswer {
         None
     }
 

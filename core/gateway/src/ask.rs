@@ -291,6 +291,7 @@ mod tests {
                     tries += 1;
                     call.on(OpResult::Failed(failure.clone()))
                 }
+                Next::Check(_) => call.on_check(None),
                 Next::Wait(_) => call.on_pause(),
             };
         }

@@ -2,6 +2,7 @@
 //! among several calls, and crash a gateway by dropping its calls.
 
 use crate::port::Facts;
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -17,6 +18,8 @@ use std::task::{Context, Poll, Waker};
 pub enum Next<T> {
     /// Perform this and give the result to [`Call::on`].
     Do(Op),
+    /// Ask the resource manager for this and give its answer to [`Call::on_check`].
+    Check(WantedInstances),
     /// Call [`Call::on_pause`] after this long.
     Wait(Span),
     /// It is done.
@@ -26,10 +29,15 @@ pub enum Next<T> {
 enum Slot {
     Idle,
     Asked(Op),
+    Checking(WantedInstances),
     Pausing(Span),
     Answered(OpResult),
+    Checked(CheckAnswer),
     Paused,
 }
+
+/// What the resource manager says of instances that a job is to have; `None`: it did not answer.
+pub type CheckAnswer = Option<Result<(), ExceededLimit>>;
 
 /// The port that a stepped method is given.
 #[derive(Clone)]
@@ -54,6 +62,21 @@ impl Facts for Stepped {
     /// A stepped method has a resource manager that has seen no job.
     async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
         Some(Vec::new())
+    }
+
+    async fn check_instances(&self, wanted: WantedInstances) -> CheckAnswer {
+        *self.0.borrow_mut() = Slot::Checking(wanted);
+        poll_fn(|_| {
+            let mut slot = self.0.borrow_mut();
+            match std::mem::replace(&mut *slot, Slot::Idle) {
+                Slot::Checked(answer) => Poll::Ready(answer),
+                other => {
+                    *slot = other;
+                    Poll::Pending
+                }
+            }
+        })
+        .await
     }
 
     async fn pause(&self, span: Span) {
@@ -93,6 +116,12 @@ impl<T> Call<T> {
         self.poll()
     }
 
+    /// What the resource manager answers.
+    pub fn on_check(&mut self, answer: CheckAnswer) -> Next<T> {
+        *self.slot.borrow_mut() = Slot::Checked(answer);
+        self.poll()
+    }
+
     /// Its pause is over.
     pub fn on_pause(&mut self) -> Next<T> {
         *self.slot.borrow_mut() = Slot::Paused;
@@ -107,9 +136,10 @@ impl<T> Call<T> {
         let asked = std::mem::replace(&mut *self.slot.borrow_mut(), Slot::Idle);
         match asked {
             Slot::Asked(op) => Next::Do(op),
+            Slot::Checking(wanted) => Next::Check(wanted),
             Slot::Pausing(span) => Next::Wait(span),
             // A method waits for nothing but its port; whoever repeats an event gets a pause that it may repeat.
-            Slot::Idle | Slot::Answered(_) | Slot::Paused => Next::Wait(Span::ZERO),
+            Slot::Idle | Slot::Answered(_) | Slot::Checked(_) | Slot::Paused => Next::Wait(Span::ZERO),
         }
     }
 }

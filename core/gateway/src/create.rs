@@ -7,7 +7,7 @@ use crate::port::Facts;
 use crate::resource::job_ref;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::{Federation, JobView, state};
-use crate::{ask, bounds, lookup};
+use crate::{ask, bounds, instance_limits, lookup};
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::rules::Rules;
 use echelon_core_model::schedule::{Origin, ScheduleState};
@@ -41,7 +41,7 @@ pub struct CreateJob {
 /// Makes the job, or finds that this request has made it. `chance` is 128 random bits.
 ///
 /// # Errors
-/// Wrong fields, a name that a live job has, a request id with other content, or storage.
+/// Wrong fields, a name that a live job has, a request id with other content, too many instances, or storage.
 pub async fn create_job<F: Facts>(
     facts: &F,
     mut request: CreateJob,
@@ -64,6 +64,7 @@ pub async fn create_job<F: Facts>(
             Some(head) if head.void => {}
             Some(head) => return found(facts, head).await,
             None => {
+                instance_limits::check(facts, planned.job, &request.spec).await?;
                 if let Some(view) = make(facts, &request, pool.as_ref(), &planned).await? {
                     return Ok(view);
                 }

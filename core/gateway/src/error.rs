@@ -53,6 +53,8 @@ pub enum ErrorReason {
     TooManyDrains,
     /// More wishes about volumes of a cluster than may wait for its shard.
     TooManyWishes,
+    /// The jobs of the pool, or of the federation, would have more instances than they may have together.
+    TooManyInstances,
     /// No such host pool.
     HostPoolNotFound,
     /// Hosts are in the host pool, or on their way to it.
@@ -154,6 +156,7 @@ impl ErrorReason {
             | Self::ClusterLeft
             | Self::TooManyDrains
             | Self::TooManyWishes
+            | Self::TooManyInstances
             | Self::HostPoolInUse
             | Self::HostPoolTooSmall
             | Self::TooManyHostPools

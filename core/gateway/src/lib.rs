@@ -29,6 +29,7 @@ pub mod host_moves;
 pub mod host_pools;
 pub mod host_sets;
 pub mod hosts;
+pub mod instance_limits;
 pub mod instances;
 pub mod jobs;
 pub mod logs;

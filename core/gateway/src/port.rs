@@ -1,6 +1,7 @@
-//! The port to the world: one operation on storage, one question to the resource manager, one pause.
+//! The port to the world: one operation on storage, two questions to the resource manager, one pause.
 //! The shell, the simulation and the tests each have their own.
 
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -14,6 +15,13 @@ pub trait Facts {
     /// What the resource manager's leader says of jobs of which storage has no progress.
     /// Jobs that it does not know are left out. `None`: it did not answer.
     fn unstored(&self, jobs: Vec<JobId>) -> impl Future<Output = Option<Vec<Progress>>>;
+
+    /// Whether the resource manager's leader lets a job have its instances, beside all others of its pool and of
+    /// the federation. `None`: it did not answer.
+    fn check_instances(
+        &self,
+        wanted: WantedInstances,
+    ) -> impl Future<Output = Option<Result<(), ExceededLimit>>>;
 
     /// Lets at least this much time pass; a shell adds its own jitter.
     fn pause(&self, span: Span) -> impl Future<Output = ()>;

@@ -1,10 +1,11 @@
 //! A store in memory over decisions and queries, and ways to run methods against it, for the tests of this room.
 
-use crate::call::{Call, Next, Stepped};
+use crate::call::{Call, CheckAnswer, Next, Stepped};
 use crate::create::{CreateJob, create_job};
 use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
 use echelon_core_model::control::Control;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
+use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::{Head, JobState, Progress};
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::pool::{Pool, PoolTree};
@@ -48,6 +49,12 @@ pub struct Memory {
     pub broken: BTreeSet<ClusterId>,
     /// Names of hosts of which the shard's row cannot be understood.
     pub unread_hosts: BTreeSet<String>,
+    /// The limit that every job exceeds that is checked.
+    pub limit: Option<ExceededLimit>,
+    /// What was checked.
+    pub checked: Vec<WantedInstances>,
+    /// No resource manager answers.
+    pub is_unled: bool,
 }
 
 impl Memory {
@@ -57,6 +64,13 @@ impl Memory {
         out.pools.version = Version(1);
         out.add_pool("/default");
         out
+    }
+
+    /// What the resource manager says.
+    fn check(&mut self, wanted: WantedInstances) -> CheckAnswer {
+        self.checked.push(wanted);
+        let answer = self.limit.clone().map_or(Ok(()), Err);
+        Some(answer).filter(|_| !self.is_unled)
     }
 
     pub fn add_pool(&mut self, path: &str) {
@@ -376,6 +390,7 @@ pub fn run<T, M: Future<Output = T> + 'static>(store: &mut Memory, method: impl 
         next = match next {
             Next::Done(answer) => return answer,
             Next::Do(op) => call.on(store.perform(op)),
+            Next::Check(wanted) => call.on_check(store.check(wanted)),
             Next::Wait(_) => call.on_pause(),
         };
     }
@@ -420,6 +435,7 @@ impl<T> Running<T> {
                 }
                 self.call.on(result)
             }
+            Some(Next::Check(wanted)) => self.call.on_check(store.check(wanted)),
             Some(Next::Wait(_)) => self.call.on_pause(),
             Some(done) => done,
             None => panic!("stepped after its end"),

@@ -7,7 +7,7 @@ use crate::error::{ApiError, ErrorReason, Violation};
 use crate::port::Facts;
 use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
-use crate::{ask, bounds, rollouts, schedules};
+use crate::{ask, bounds, instance_limits, rollouts, schedules};
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -40,7 +40,7 @@ impl<T: Fn(&JobSpec) -> Result<(JobSpec, usize), ApiError>> Edit for T {
 /// Changes the spec.
 ///
 /// # Errors
-/// No such job, an old etag, wrong or unchangeable fields, a job that has ended, or storage.
+/// No such job, an old etag, wrong or unchangeable fields, too many instances, a job that has ended, or storage.
 pub async fn update_job<F: Facts>(
     facts: &F,
     change: Change,
@@ -63,6 +63,9 @@ pub async fn update_job<F: Facts>(
         spec.settle_revisions(Some(&at.spec), at.head.spec_version);
         if spec == at.spec {
             return change::view(facts, at).await;
+        }
+        if spec.instances() > at.spec.instances() {
+            instance_limits::check(facts, at.head.job, &spec).await?;
         }
         let base = base(facts, &at).await?;
         let settle = |spec: &mut JobSpec, version: u32| {

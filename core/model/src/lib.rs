@@ -27,6 +27,7 @@ pub mod gang;
 pub mod host_pool;
 pub mod id;
 pub mod instance;
+pub mod instance_limit;
 pub mod job;
 pub mod log;
 pub mod nearest;

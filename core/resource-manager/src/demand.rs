@@ -9,6 +9,7 @@ pub(crate) mod found;
 pub(crate) mod gangs;
 pub(crate) mod goals;
 pub(crate) mod host_limits;
+pub(crate) mod instance_limits;
 pub(crate) mod ledger;
 pub(crate) mod pool_demand;
 pub(crate) mod request;

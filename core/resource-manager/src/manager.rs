@@ -4,6 +4,7 @@
 use crate::checks::sum_audit::SumFaults;
 use crate::config::Config;
 use crate::cycle::CycleReport;
+use crate::demand::instance_limits::AllowedInstances;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::facts::cluster::ClusterView;
@@ -115,6 +116,8 @@ pub struct ResourceManager {
     pub(crate) filing: Filing,
     /// Flows of several storage steps: heads that the leader changes, and jobs that schedules make.
     pub(crate) flows: Flows,
+    /// What gateways were allowed to store, and what of it is not read yet.
+    pub(crate) allowed: AllowedInstances,
     /// Timer queue of jobs that are looked at again because time alone changes what their rules demand.
     pub(crate) agenda: Agenda,
     pub(crate) awaited: Awaited,
@@ -195,6 +198,7 @@ impl ResourceManager {
             returning: BTreeMap::new(),
             filing: Filing::default(),
             flows: Flows::default(),
+            allowed: AllowedInstances::default(),
             agenda: Agenda::default(),
             awaited: Awaited::default(),
             children: BTreeMap::new(),
@@ -433,6 +437,7 @@ impl ResourceManager {
         self.returning.clear();
         self.filing.clear();
         self.flows.clear();
+        self.allowed.clear();
         self.agenda = Agenda::default();
         self.awaited = Awaited::default();
         self.children.clear();

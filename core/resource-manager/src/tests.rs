@@ -18,6 +18,7 @@ mod gangs;
 mod goals;
 mod grant_sums;
 mod host_pools;
+mod instance_limits;
 mod kept_demand;
 mod large;
 mod leadership;

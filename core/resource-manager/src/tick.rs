@@ -37,6 +37,7 @@ impl ResourceManager {
             self.settle_resume(now, out);
             self.remove_tombstones(now, out);
             self.read_aside_specs(now, out);
+            self.allowed.tidy(&self.picture.demand.ledger, now);
         }
         if self.due && now >= self.next_cycle() {
             let paid = self.timers.cycle.max(now);

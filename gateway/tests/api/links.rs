@@ -95,6 +95,26 @@ impl ResourceManagerService for Manager {
         }))
     }
 
+    /// A job may have eight instances.
+    async fn check_instances(
+        &self,
+        request: Request<wire::CheckInstancesRequest>,
+    ) -> Result<Response<wire::CheckInstancesResponse>, Status> {
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
+        let asked = request.into_inner();
+        assert_eq!(asked.job.len(), 16);
+        let exceeded = wire::ExceededInstanceLimit {
+            pool: asked.pool,
+            others: 100_000_000,
+            limit: 100_000_008,
+        };
+        Ok(Response::new(wire::CheckInstancesResponse {
+            exceeded: (asked.instances > 8).then_some(exceeded),
+        }))
+    }
+
     /// Of each job, that its instances wait for the pool's limit since the job was made.
     async fn describe_progress(
         &self,
@@ -182,6 +202,58 @@ async fn plans_come_from_the_resource_manager_and_changes_are_hinted() {
         hint.changed,
         Some(wire::hint_request::Changed::Pools(_))
     ));
+}
+
+#[tokio::test]
+async fn instances_of_a_job_are_checked_by_the_resource_managers_leader() {
+    let world = World::start().await;
+    let job = |name: &str, instances: u32| {
+        HELLO.replacen("hello", name, 1).replacen(
+            r#""instances": 8"#,
+            &format!(r#""instances": {instances}"#),
+            1,
+        )
+    };
+    // Without a leader a job is taken in.
+    assert_eq!(
+        world.change("POST", "/v1/jobs", &job("first", 9)).await.status,
+        200
+    );
+
+    let (_told, _candidacy) = lead(&world).await;
+    assert_eq!(
+        world.change("POST", "/v1/jobs", &job("second", 8)).await.status,
+        200
+    );
+    let refused = world.change("POST", "/v1/jobs", &job("third", 9)).await;
+    assert_eq!(
+        (refused.status, refused.reason().as_str()),
+        (400, "TOO_MANY_INSTANCES")
+    );
+    let said =
+        "job `third` cannot have 9 instances: the other jobs of pool /default have 100000000 instances";
+    assert!(refused.body.contains(said), "{}", refused.body);
+    assert_eq!(world.get("/v1/jobs/third").await.status, 404);
+    let scaled = world
+        .change("POST", "/v1/jobs/second:scale", r#"{"instances": 9}"#)
+        .await;
+    assert_eq!(
+        (scaled.status, scaled.reason().as_str()),
+        (400, "TOO_MANY_INSTANCES")
+    );
+    let scaled = world
+        .change("POST", "/v1/jobs/first:scale", r#"{"instances": 7}"#)
+        .await;
+    assert_eq!(scaled.status, 200);
+}
+
+#[tokio::test]
+async fn a_resource_manager_that_hangs_keeps_no_job_out() {
+    let world = World::start().await;
+    let (_told, _candidacy) = lead_as(&world, true).await;
+    let begun = std::time::Instant::now();
+    assert_eq!(world.change("POST", "/v1/jobs", HELLO).await.status, 200);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5));
 }
 
 /// Sent one after the other, each would wait for the time-out of the one before it.

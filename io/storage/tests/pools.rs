@@ -3,8 +3,10 @@
 
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::apply::{WantedPool, WantedTree, apply_pools, plan_pools};
+use echelon_core_gateway::call::CheckAnswer;
 use echelon_core_gateway::pools::{PoolChange, create_pool, delete_pool, get_pool, update_pool};
 use echelon_core_gateway::port::Facts;
+use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::store::{Answer, Consistency, Op, OpResult, Query};
@@ -21,6 +23,10 @@ impl Facts for Stored {
     }
 
     async fn unstored(&self, _: Vec<JobId>) -> Option<Vec<Progress>> {
+        None
+    }
+
+    async fn check_instances(&self, _: WantedInstances) -> CheckAnswer {
         None
     }
 

@@ -4,6 +4,7 @@
 use super::{FieldError, FieldProblem};
 use crate::FILE_DESCRIPTOR_SET;
 use echelon_core_model::class::MOST_A_CLUSTER;
+use echelon_core_model::spec::MAX_INSTANCES;
 use prost::{Message as _, Name};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -55,6 +56,8 @@ const PORT: Range = Range::up_to(u16::MAX as i128);
 const AMOUNT: Range = Range::up_to(1 << 60);
 /// The number of an instance, or the end of a range of them.
 const INSTANCE: Range = Range::up_to(u32::MAX as i128);
+/// Instances of all groups of one job.
+const JOB_INSTANCES: Range = Range::up_to(MAX_INSTANCES as i128);
 /// Instances of one class that fit in a cluster.
 const FITS: Range = Range::up_to(MOST_A_CLUSTER as i128);
 /// A secret that was drawn, or a hash.
@@ -74,6 +77,7 @@ const EXIT: Range = Range {
 const BY_FIELD: &[(&str, Range)] = &[
     ("AssignedRange.generation", COUNTER),
     ("Block.number", INSTANCE),
+    ("CheckInstancesRequest.instances", JOB_INSTANCES),
     ("ClassFit.ever", FITS),
     ("ClassFit.now", FITS),
     ("ClassesOrder.left_out", INSTANCE),
@@ -156,6 +160,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("last", INSTANCE),
     ("last_loss", MILLIS),
     ("left", WHOLE),
+    ("limit", WHOLE),
     ("live", WHOLE),
     ("loss", MILLIS),
     ("lost", WHOLE),
@@ -170,6 +175,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("observed_at_ms", MILLIS),
     ("observed_ms", MILLIS),
     ("open", WHOLE),
+    ("others", WHOLE),
     ("outdated", WHOLE),
     ("part_number", STAMP),
     ("pieces", COUNTER),

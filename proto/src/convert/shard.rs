@@ -4,6 +4,7 @@ mod claim;
 mod classes;
 mod directive;
 mod hint;
+mod instance_limit;
 mod report;
 
 pub use hint::Changed;

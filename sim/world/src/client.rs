@@ -13,7 +13,7 @@ use crate::rules::with_rules;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
-use echelon_core_gateway::call::{Call, Next};
+use echelon_core_gateway::call::{Call, CheckAnswer, Next};
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::ending::end_instances;
@@ -23,6 +23,7 @@ use echelon_core_gateway::rollouts::{Steer, roll_back_job, steer};
 use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::host_pool::HostPoolChoice;
+use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -303,9 +304,22 @@ impl World {
             None => {}
             Some(Next::Do(op)) => self.ask_storage(Asker::User(n), OpId(0), op),
             Some(Next::Wait(span)) => self.queue.plan(self.now.plus(span), Item::User(n)),
+            Some(Next::Check(wanted)) => {
+                let answer = self.check_instances(&wanted);
+                let user = self.users.0.get_mut(n);
+                let next = user.and_then(|user| Some(user.call.as_mut()?.on_check(answer)));
+                self.user_goes_on(n, next);
+            }
             Some(Next::Done(Ok(job))) => self.user_is_answered(n, job),
             Some(Next::Done(Err(error))) => self.user_is_refused(n, &error),
         }
+    }
+
+    /// What the leading resource manager says of instances that a job is to have.
+    pub(crate) fn check_instances(&mut self, wanted: &WantedInstances) -> CheckAnswer {
+        let now = self.now;
+        let mut managers = self.managers.iter_mut().filter_map(|p| p.driver.as_mut());
+        managers.find_map(|manager| manager.check_instances(wanted.clone(), now))
     }
 
     fn user_is_answered(&mut self, n: usize, job: JobId) {

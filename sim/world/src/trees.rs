@@ -145,6 +145,13 @@ impl World {
         match next {
             Next::Do(op) => self.ask_storage(Asker::Operator(n), OpId(0), op),
             Next::Wait(span) => self.queue.plan(self.now.plus(span), Item::ChangePools(n)),
+            Next::Check(wanted) => {
+                let answer = self.check_instances(&wanted);
+                let next = self.trees.calls.get_mut(&n).map(|call| call.on_check(answer));
+                if let Some(next) = next {
+                    self.change_goes_on(n, next);
+                }
+            }
             Next::Done(done) => {
                 self.trees.calls.remove(&n);
                 let told = done.map_err(|e| format!("{:?}: {}", e.reason, e.message));

@@ -157,6 +157,11 @@ impl Entry {
         spec.map(|s| s.owner.as_str())
     }
 
+    /// Instances that it asks for, by its spec, whatever has become of them.
+    pub(crate) fn asked(&self) -> u64 {
+        self.spec.as_ref().map_or(0, |spec| spec.instances())
+    }
+
     /// Instances that are granted or active.
     pub(crate) fn instances(&self) -> u64 {
         let all = self.at.values().map(|there| there.allocated);

@@ -210,6 +210,9 @@ impl Totals {
         of.extend(uses.map(|cluster| format!("cluster {cluster}")));
         let uses_on = different(&self.uses_on, &derived.uses_on);
         of.extend(uses_on.map(|(cluster, _)| format!("host pools of cluster {cluster}")));
+        if self.asked != derived.asked {
+            of.push("instances of all jobs".to_owned());
+        }
         if self.with_gpus != derived.with_gpus {
             of.push("work with GPUs".to_owned());
         }

@@ -24,6 +24,21 @@ impl Ledger {
         })
     }
 
+    /// Instances that a job asks for; 0 while its spec is not known.
+    pub(crate) fn asked_of(&self, job: JobId) -> u64 {
+        self.entries.get(&job).map_or(0, |entry| entry.asked())
+    }
+
+    /// Instances that the jobs of a pool ask for together.
+    pub(crate) fn asked_in(&self, pool: &PoolRef) -> u64 {
+        self.totals.pools.get(pool).map_or(0, |of| of.asked())
+    }
+
+    /// Instances that all jobs ask for together.
+    pub(crate) const fn asked(&self) -> u64 {
+        self.totals.asked
+    }
+
     /// What the jobs of each pool in the tree have, granted or active. Pools with jobs that have nothing are
     /// left out.
     pub(crate) fn held(&self) -> impl Iterator<Item = (PoolIdx, Held)> {

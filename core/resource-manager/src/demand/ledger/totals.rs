@@ -42,6 +42,8 @@ pub(crate) struct OfPool {
     instances: u64,
     /// Jobs of which something has begun.
     jobs: u64,
+    /// Instances that its jobs ask for, by their specs.
+    asked: u64,
 }
 
 impl OfPool {
@@ -67,6 +69,11 @@ impl OfPool {
         self.choosy > 0
     }
 
+    /// Instances that its jobs ask for, by their specs.
+    pub(crate) const fn asked(&self) -> u64 {
+        self.asked
+    }
+
     /// What its jobs have, granted or active.
     pub(crate) fn held(&self) -> Held {
         let BothSums { ordinary, lent } = &self.sums;
@@ -88,6 +95,8 @@ pub(crate) struct Totals {
     pub(crate) held: BTreeMap<PoolIdx, Held>,
     /// Pools in the tree with users, where they are fair to them.
     pub(crate) shared: BTreeSet<PoolIdx>,
+    /// Instances that all jobs ask for, by their specs.
+    pub(crate) asked: u64,
     /// What could be active of work that asks for GPUs.
     pub(crate) with_gpus: ResourceSum,
     /// What is taken of each cluster.
@@ -156,6 +165,8 @@ impl Totals {
             errors: &mut self.errors,
         };
         let of_pool = self.pools.entry(sums.pool.clone()).or_default();
+        counter.count(&mut of_pool.asked, entry.asked());
+        counter.count(&mut self.asked, entry.asked());
         if entry.marks.counted {
             counter.count(&mut of_pool.instances, entry.instances());
             counter.count(&mut of_pool.jobs, 1);
