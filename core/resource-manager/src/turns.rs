@@ -13,7 +13,7 @@ const RENEWALS: usize = 1_000;
 
 /// Most changed jobs that one cycle looks at, and of which it decides grants. When a leader is new, or an
 /// operator changes a cluster, all jobs have changed at once.
-pub(crate) const CHANGED: usize = 1_500;
+pub(crate) const CHANGED: usize = 1_000;
 
 /// Most jobs that a new leader looks at for the first time in one cycle.
 const UNSEEN: usize = 500;

@@ -81,6 +81,8 @@ const SPARE: u32 = 150_000;
 const MANY_INSTANCES: u32 = 1_000_000;
 /// Instances that end in one period.
 const ENDS: u32 = 1_000;
+/// Cycles after which all of them were looked at.
+const SETTLED_AFTER: u32 = 40;
 
 pub(super) async fn run(flags: &Flags) -> Result<()> {
     if let Some(file) = &flags.fill {
@@ -205,6 +207,8 @@ async fn measure(store: Arc<dyn Store>, flags: &Flags) -> Result<Vec<(String, f6
         ends.push(world.end_instances(ENDS).await);
         world.rest(2).await;
     }
+    // Nothing of these ends is left to be looked at when pools change.
+    world.rest(SETTLED_AFTER).await;
     for i in 0..flags.times {
         changes.push(world.change_pool(&mut tree, i * 7).await?);
     }

@@ -24,6 +24,9 @@ const PATIENCE: u32 = 5_000;
 /// Cycles in a row in which nothing more begins, after which nothing more will.
 const SETTLED: u32 = 5;
 
+/// Cycles after which it is asked again whether all jobs were looked at.
+const LOOKED_AFTER: u32 = 20;
+
 /// Hints that come one right after the other.
 const HINTS: usize = 1_000;
 
@@ -154,13 +157,16 @@ impl Federation {
     /// What became of each is known then, and those that have ended have left memory.
     pub(super) async fn look_at_all(&mut self) -> Result<()> {
         for _ in 0..PATIENCE {
-            let jobs = self.manager.picture().facts.jobs.values();
-            let open = jobs.filter(|job| !job.is_live() || job.progress.is_none());
-            if open.count() == 0 {
+            let is_known = {
+                let mut jobs = self.manager.picture().facts.jobs.values();
+                jobs.all(|job| job.is_live() && job.progress.is_some())
+            };
+            if is_known {
                 self.rest(SETTLED).await;
                 return Ok(());
             }
-            self.cycle().await;
+            // To look at 1,000,000 jobs takes as long as a cycle.
+            self.rest(LOOKED_AFTER).await;
         }
         bail!("not all jobs were looked at")
     }
