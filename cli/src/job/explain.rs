@@ -67,7 +67,7 @@ fn admission(told: &v1::JobAdmission) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(place) = told.place {
         lines.push(format!(
-            "queue:     {} of its pool's {} waiting instances or gangs go first, of {} other jobs",
+            "queue:     {} of its pool's {} waiting instances or gangs go first; other jobs among them: {}",
             place.units_ahead, place.units, place.jobs_ahead
         ));
     }
@@ -191,7 +191,7 @@ mod tests {
         let lines = admission(&told);
         assert_eq!(
             lines[0],
-            "queue:     4 of its pool's 10 waiting instances or gangs go first, of 1 other jobs"
+            "queue:     4 of its pool's 10 waiting instances or gangs go first; other jobs among them: 1"
         );
         assert_eq!(lines[1], "blocked:   6 of group main: its pool is full");
         assert!(lines[2].starts_with("used by:   pool /static: "), "{}", lines[2]);

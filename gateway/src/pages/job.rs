@@ -170,8 +170,8 @@ fn admitted_by(admission: &Result<v1::JobAdmission, ApiError>) -> Markup {
             h2 { "What would admit it" }
             @if let Some(place) = told.place {
                 p {
-                    (place.units_ahead) " of the " (place.units) " waiting instances or gangs of its pool go first, of "
-                    (place.jobs_ahead) " other jobs."
+                    (place.units_ahead) " of the " (place.units) " waiting instances or gangs of its pool go first; other jobs among them: "
+                    (place.jobs_ahead) "."
                 }
             }
             ul {
