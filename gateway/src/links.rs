@@ -37,7 +37,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A page of jobs is shown without what the resource manager says if that takes longer.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A job is stored without a check of its instances if that takes longer.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ways to the other processes; clones share their connections.
