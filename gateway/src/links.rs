@@ -205,8 +205,8 @@ impl Links {
         .ok()
     }
 
-    /// Whether the resource manager lets a job have its instances; `None`: it did not answer in time, or what it
-    /// said cannot be understood.
+    /// Whether the resource manager lets a job have its instances. `None`: it did not answer in time, or its
+    /// answer cannot be understood.
     pub(crate) async fn check_instances(
         &self,
         wanted: &WantedInstances,

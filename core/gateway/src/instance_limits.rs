@@ -1,18 +1,19 @@
-//! The limits of instances of a pool and of the federation, asked for before a job is stored that has more than
-//! before. While no resource manager answers, jobs are stored without a check: to take them in needs storage alone.
+//! The limits of instances of a pool and of the federation. They are checked before a job is stored that has
+//! more than before. While no resource manager answers, jobs are stored without a check.
 
 use crate::error::{ApiError, ErrorReason};
 use crate::port::Facts;
 use echelon_core_model::JobId;
 use echelon_core_model::instance_limit::WantedInstances;
-use echelon_core_model::spec::{JobSpec, MAX_INSTANCES};
+use echelon_core_model::spec::JobSpec;
 
 /// Whether a job may have the instances of a spec that is to be stored.
 ///
 /// # Errors
-/// `TooManyInstances` with the limit that it would exceed.
+/// `TooManyInstances` with the limit that it would exceed; `FieldInvalid` for more than any job may have.
 pub async fn check<F: Facts>(facts: &F, job: JobId, spec: &JobSpec) -> Result<(), ApiError> {
-    let instances = u32::try_from(spec.instances()).unwrap_or(MAX_INSTANCES);
+    let instances = u32::try_from(spec.instances())
+        .map_err(|_| ApiError::field("job.spec.groups", "have more instances than a job may have"))?;
     let wanted = WantedInstances {
         job,
         pool: spec.pool.clone(),

@@ -16,8 +16,8 @@ pub trait Facts {
     /// Jobs that it does not know are left out. `None`: it did not answer.
     fn unstored(&self, jobs: Vec<JobId>) -> impl Future<Output = Option<Vec<Progress>>>;
 
-    /// Whether the resource manager's leader lets a job have its instances, beside all others of its pool and of
-    /// the federation. `None`: it did not answer.
+    /// Whether the resource manager's leader lets a job have its instances, beside all other jobs.
+    /// `None`: it did not answer.
     fn check_instances(
         &self,
         wanted: WantedInstances,

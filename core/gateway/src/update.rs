@@ -40,7 +40,8 @@ impl<T: Fn(&JobSpec) -> Result<(JobSpec, usize), ApiError>> Edit for T {
 /// Changes the spec.
 ///
 /// # Errors
-/// No such job, an old etag, wrong or unchangeable fields, too many instances, a job that has ended, or storage.
+/// No such job, an old etag, wrong or unchangeable fields, too many instances, a job that has ended,
+/// or storage.
 pub async fn update_job<F: Facts>(
     facts: &F,
     change: Change,
