@@ -19,7 +19,8 @@ use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::{is_replaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::{ClusterId, JobId, Resources, Span, Timestamp};
+use echelon_core_model::spec::GroupSpec;
+use echelon_core_model::{ClusterId, JobId, Kind, Resources, Span, Timestamp};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{ClusterIdx, Hold, Request, Rooms, Side, Turn};
 use std::cmp::Reverse;
@@ -123,14 +124,30 @@ fn surplus_at(inputs: HoldInputs<'_>) -> BTreeSet<ClusterIdx> {
     let (facts, ledger) = (inputs.router.facts(), inputs.router.ledger());
     let entitled = |pool: PoolIdx| inputs.enforced.first.ordinary.amount(pool);
     let pools = facts.hierarchy.indexes().filter(|pool| *pool != ROOT);
-    let beyond = pools.filter(|pool| !inputs.rooms.taken(*pool).0.fits(entitled(*pool)));
-    let beyond: BTreeSet<PoolIdx> = beyond.collect();
+    let surplus = pools.map(|pool| (pool, inputs.rooms.taken(pool).0.minus(entitled(pool))));
+    let beyond: BTreeMap<PoolIdx, Resources> = surplus.filter(|(_, more)| !more.is_zero()).collect();
     if beyond.is_empty() {
         return BTreeSet::new();
     }
     let clusters = facts.clusters.keys().enumerate();
-    let with_more = clusters.filter(|(_, cluster)| ledger.may_lose(cluster, |pool| beyond.contains(&pool)));
+    // A part of an instance cannot be preempted.
+    let holds_one = |pool: PoolIdx, job: JobId| {
+        let (Some(more), Some(view)) = (beyond.get(&pool), facts.jobs.get(&job)) else {
+            return false;
+        };
+        let groups = view.spec.iter().flat_map(|spec| &spec.groups);
+        groups
+            .map(GroupSpec::room)
+            .any(|unit| has_whole_unit(*more, unit))
+    };
+    let with_more = clusters.filter(|(_, cluster)| ledger.may_lose(cluster, holds_one));
     with_more.map(|(i, _)| i).collect()
+}
+
+/// Whether a surplus holds as much of a kind as an instance takes.
+fn has_whole_unit(surplus: Resources, unit: Resources) -> bool {
+    let holds = |kind: Kind| unit.get(kind) > 0 && surplus.get(kind) >= unit.get(kind);
+    Kind::ALL.into_iter().any(holds)
 }
 
 /// The first units that may get a hold, in order of admission, with whether each is starved: gangs, and the

@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// So many candidates of a pool at a cluster are looked at for one that its surplus holds as a whole.
+const CANDIDATES_LOOKED_AT: usize = 64;
+
 impl Ledger {
     /// The pools that are in the tree, with their sums.
     pub(crate) fn known(&self) -> impl Iterator<Item = (PoolIdx, &OfPool)> {
@@ -84,12 +87,15 @@ impl Ledger {
         })
     }
 
-    /// Whether any of some pools has preemption candidates at a cluster.
-    pub(crate) fn may_lose(&self, cluster: &ClusterId, of: impl Fn(PoolIdx) -> bool) -> bool {
+    /// Whether any of the first preemption candidates of a pool at a cluster is such a one.
+    pub(crate) fn may_lose(&self, cluster: &ClusterId, is_such: impl Fn(PoolIdx, JobId) -> bool) -> bool {
         let mut there = self
             .losers
             .range((cluster.clone(), 0)..=(cluster.clone(), PoolIdx::MAX));
-        there.any(|((_, pool), _)| of(*pool))
+        there.any(|((_, pool), jobs)| {
+            let mut first = jobs.iter().take(CANDIDATES_LOOKED_AT);
+            first.any(|worth| is_such(*pool, worth.1.0))
+        })
     }
 
     /// Jobs that have capacity of a pool and come after a turn in the order of admission, the last one first.
