@@ -70,9 +70,10 @@ async fn list(context: &Context) -> Result<(), Failure> {
     .rows;
     let listing = Listing {
         columns: &[
-            "CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD", "MESOS",
+            "CLUSTER", "DESIRED", "HEALTH", "SINCE", "CAUSE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD",
+            "MESOS",
         ],
-        narrow: 7,
+        narrow: 8,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|c| c.display_name.clone()).collect(),
         values: all.iter().map(|c| output::message("Cluster", c)).collect(),
@@ -88,20 +89,24 @@ async fn list(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a cluster is heard; a frozen shard is heard, and does nothing.
-fn contact(c: &v1::Cluster) -> String {
-    if c.trouble.starts_with("frozen,") {
-        return "frozen".to_owned();
-    }
-    shape::contact(c.contact())
+/// Why a cluster is not simply healthy, and since when no resource manager has confirmed that.
+pub(crate) fn cause(c: &v1::Cluster) -> String {
+    let causes = c.health_causes.iter().map(|cause| cause.sentence.clone());
+    let until = c.recovering_until.as_ref();
+    let until = until.map(|at| format!("takes work like others from {}", shape::time(Some(at))));
+    let unconfirmed = c.health_unconfirmed_since.as_ref();
+    let unconfirmed = unconfirmed.map(|since| format!("unconfirmed for {}", shape::ago(Some(since))));
+    let all: Vec<String> = causes.chain(until).chain(unconfirmed).collect();
+    all.join("; ")
 }
 
 fn row(c: &v1::Cluster) -> Vec<String> {
     vec![
         c.display_name.clone(),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
-        contact(c),
-        shape::ago(c.contact_since.as_ref()),
+        shape::cluster_health(c.health()),
+        shape::ago(c.health_since.as_ref()),
+        cause(c),
         c.hosts.to_string(),
         shape::resources(c.used.as_ref()),
         shape::resources(c.capacity.as_ref()),
@@ -146,11 +151,12 @@ async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
 
 fn show(context: &Context, c: &v1::Cluster) {
     let mut people = format!(
-        "cluster:   {}\nwish:      {}\ncontact:   {} for {}\nhosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (heard {} ago)\n",
+        "cluster:   {}\ndesired:   {}\nhealth:    {} for {}\n{}hosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (last event {} ago)\n",
         output::escape(&c.display_name),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
-        shape::contact(c.contact()),
-        shape::ago(c.contact_since.as_ref()),
+        shape::cluster_health(c.health()),
+        shape::ago(c.health_since.as_ref()),
+        cause_line(c),
         c.hosts,
         shape::resources(c.capacity.as_ref()),
         shape::resources(c.used.as_ref()),
@@ -158,7 +164,7 @@ fn show(context: &Context, c: &v1::Cluster) {
         c.shard_epoch,
         shape::ago(c.heartbeat_time.as_ref()),
         output::escape(&c.mesos_address),
-        shape::ago(c.mesos_contact_time.as_ref()),
+        shape::ago(c.mesos_event_time.as_ref()),
     );
     if !c.trouble.is_empty() {
         people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
@@ -172,6 +178,14 @@ fn show(context: &Context, c: &v1::Cluster) {
         &people,
         context.format(),
     ));
+}
+
+fn cause_line(c: &v1::Cluster) -> String {
+    let cause = cause(c);
+    if cause.is_empty() {
+        return cause;
+    }
+    format!("cause:     {}\n", output::escape(&cause))
 }
 
 fn lost(loss: &v1::MassLoss, cluster: &str) -> String {

@@ -120,7 +120,7 @@ pub fn job_state(state: v1::JobState) -> String {
     word(state.as_str_name(), "JOB_STATE_")
 }
 
-/// How a cluster is heard.
-pub fn contact(contact: v1::Contact) -> String {
-    word(contact.as_str_name(), "CONTACT_")
+/// The health of a cluster.
+pub fn cluster_health(health: v1::Health) -> String {
+    word(health.as_str_name(), "HEALTH_").replace('_', "-")
 }

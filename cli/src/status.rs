@@ -58,7 +58,9 @@ fn people(status: &v1::Status) -> String {
     text.push('\n');
     if status.clusters_unknown.is_empty() {
         text.push_str(&table(
-            &["CLUSTER", "WISH", "CONTACT", "SINCE", "HOSTS", "USED", "CAPACITY"],
+            &[
+                "CLUSTER", "DESIRED", "HEALTH", "SINCE", "CAUSE", "HOSTS", "USED", "CAPACITY",
+            ],
             status.clusters.iter().map(cluster).collect(),
         ));
     } else {
@@ -142,8 +144,9 @@ fn cluster(c: &v1::Cluster) -> Vec<String> {
     vec![
         c.display_name.clone(),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
-        shape::contact(c.contact()),
-        shape::ago(c.contact_since.as_ref()),
+        shape::cluster_health(c.health()),
+        shape::ago(c.health_since.as_ref()),
+        crate::cluster::cause(c),
         c.hosts.to_string(),
         shape::resources(c.used.as_ref()),
         shape::resources(c.capacity.as_ref()),

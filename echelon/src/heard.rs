@@ -37,8 +37,8 @@ impl Wanted {
                 let all = client::clusters(gateway, v1::ListClustersRequest::default(), usize::MAX)
                     .await?
                     .rows;
-                let fresh = all.iter().filter(|c| c.contact() == v1::Contact::Fresh);
-                let (clusters, hosts) = fresh.fold((0, 0), |(n, hosts), c| (n + 1, hosts + c.hosts));
+                let healthy = all.iter().filter(|c| c.health() == v1::Health::Healthy);
+                let (clusters, hosts) = healthy.fold((0, 0), |(n, hosts), c| (n + 1, hosts + c.hosts));
                 if clusters >= self.clusters && usize::try_from(hosts).unwrap_or(usize::MAX) >= self.hosts {
                     return anyhow::Ok(());
                 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cluster_health;
 mod config;
 mod context;
 mod deadline;

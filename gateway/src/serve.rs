@@ -2,6 +2,7 @@
 //! paths or the pages.
 
 use crate::access;
+use crate::cluster_health::{self, ClusterMetrics};
 use crate::config::Config;
 use crate::context::{Gateway, Inner};
 use crate::deadline;
@@ -114,6 +115,7 @@ pub async fn serve(
         admin.metrics.push(metrics.clone());
     }
     let telemetry = Telemetry::new(&metrics)?;
+    let of_clusters = ClusterMetrics::new(&metrics)?;
     let readiness = admin.readiness.clone();
     let storage = readiness.condition("storage", "storage has not answered yet");
     let storage = ContactWatch::of_storage(storage, &metrics)?;
@@ -165,6 +167,11 @@ pub async fn serve(
         closing.clone(),
     ));
     shutdown.spawn(leaders::keep(gateway.clone(), readiness.clone()));
+    shutdown.spawn(cluster_health::keep(
+        gateway.clone(),
+        readiness.clone(),
+        of_clusters,
+    ));
     shutdown.spawn(health::follow(readiness, health, closing.clone()));
     let asked = Arc::clone(&membership);
     let meets = meets.keep(clock.clone(), move || {
@@ -259,7 +266,7 @@ async fn answered(app: App, mut request: Request) -> Response {
             |d| json::error::problem(&status(&d)),
         );
     }
-    if let Some(answer) = app.admin.answer(request.method(), request.uri().path()) {
+    if let Some(answer) = app.admin.answer(request.method(), request.uri()) {
         return answer.map(Body::from);
     }
     if is_json {

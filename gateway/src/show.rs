@@ -4,6 +4,7 @@ use crate::leaders::Leaders;
 use echelon_core_gateway::clusters::ClusterView;
 use echelon_core_gateway::instances::InstanceView;
 use echelon_core_gateway::view::{JobView, Part};
+use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::{ClusterId, InstanceId, JobId, Timestamp};
@@ -96,35 +97,35 @@ pub(crate) fn show_waiting(waiting: &[Waiting], names: &BTreeMap<ClusterId, Stri
         .collect()
 }
 
-/// A cluster as an answer shows it; how it is heard only a resource manager can say, and a shard that is frozen before it
-/// leads has written nothing of it.
-pub(crate) fn show_cluster(view: &ClusterView, leaders: &Leaders) -> v1::Cluster {
+/// A cluster as an answer shows it. A shard that is frozen before it leads has written nothing of that.
+pub(crate) fn show_cluster(view: &ClusterView, leaders: &Leaders, now: Timestamp) -> v1::Cluster {
     let mut shown = cluster(&view.cluster, view.state.as_ref(), view.heartbeat.as_ref());
     if let Some(why) = leaders.frozen(&view.cluster.id) {
         shown.trouble = format!("frozen, run `echelon storage resume`: {why}");
     }
-    match leaders.manager_absent_since() {
-        None => shown,
-        Some(since) => v1::Cluster {
-            contact: v1::Contact::Unknown.into(),
-            contact_since: Some(timestamp(since)),
-            ..shown
-        },
-    }
+    let health = view.state.as_ref().map(|state| &state.health);
+    let unconfirmed = leaders
+        .manager_absent_since()
+        .or_else(|| unconfirmed_since(health?, now));
+    shown.health_unconfirmed_since = unconfirmed.map(timestamp);
+    shown
+}
+
+/// Since when a health has not been confirmed; `None` while it is. The word for it stays as it was judged.
+pub(crate) fn unconfirmed_since(health: &ClusterHealth, now: Timestamp) -> Option<Timestamp> {
+    let is_old = now.since(health.as_of) > ClusterHealth::CONFIRMED_FOR;
+    is_old.then_some(health.as_of)
 }
 
 pub(crate) fn show_part(part: &Part, stale: Option<Timestamp>) -> v1::Part {
-    let contact = match stale {
-        None => instance::contact(part.contact),
-        Some(_) => v1::Contact::Unknown,
-    };
     v1::Part {
         cluster: part.name.clone(),
         cluster_id: part.id.to_string(),
-        contact: contact.into(),
-        since: stale.or(part.since).map(timestamp),
+        health: instance::health(part.health).into(),
+        since: part.since.map(timestamp),
         age: part.age.map(duration),
         unseen: part.unseen.clone().unwrap_or_default(),
+        unconfirmed_since: stale.map(timestamp),
     }
 }
 

@@ -86,7 +86,7 @@ fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
                 state: federation.states.get(&cluster.id).cloned(),
                 heartbeat: federation.heartbeats.get(&cluster.id).cloned(),
             };
-            show_cluster(&view, &gateway.leaders)
+            show_cluster(&view, &gateway.leaders, gateway.clock.now())
         })
         .collect();
     shown.sort_by(|a, b| a.display_name.cmp(&b.display_name));

@@ -538,7 +538,6 @@ fn report() -> impl Strategy<Value = Report> {
         r(),
         (r(), r()),
         any::<u32>(),
-        of(any_of::at()),
         of(any_of::whole()),
         (part(), part(), any_of::by_host_pool(part())),
     );
@@ -549,7 +548,6 @@ fn report() -> impl Strategy<Value = Report> {
             largest_free,
             (largest_host, closed),
             hosts,
-            mesos_contact,
             loss,
             (without_gpus, slack, host_pools),
         )| {
@@ -563,7 +561,6 @@ fn report() -> impl Strategy<Value = Report> {
                 slack,
                 host_pools,
                 hosts,
-                mesos_contact,
                 loss,
             }))
         },
@@ -576,6 +573,7 @@ fn report() -> impl Strategy<Value = Report> {
         any_of::epoch().prop_map(ReportPart::Superseded),
         vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
         any_of::class_fits().prop_map(ReportPart::Fits),
+        any_of::shard_signs().prop_map(ReportPart::Signs),
         (any::<bool>(), any::<bool>(), vec(found_slice(), 0..3))
             .prop_map(|(begins, ends, slices)| { ReportPart::Found(Found { begins, ends, slices }) }),
         capacity,

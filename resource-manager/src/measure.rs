@@ -1,6 +1,6 @@
 //! The resource manager's metrics. Never by job: labels have few values.
 
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::health::Health;
 use echelon_core_model::job::JobState;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::time::Span;
@@ -19,13 +19,6 @@ const LOOK_EVERY: Span = Span::seconds(5);
 
 /// Most jobs that are counted after one turn of the loop, so that no turn takes longer for more jobs.
 const JOBS_AT_ONCE: usize = 2_000;
-
-const CONTACTS: [Contact; 4] = [
-    Contact::Joining,
-    Contact::Fresh,
-    Contact::Silent,
-    Contact::Unreachable,
-];
 
 /// The handles.
 pub(crate) struct Measures {
@@ -101,8 +94,8 @@ impl Measures {
             )?,
             clusters: metrics.gauges(
                 "echelon_resource_manager_clusters",
-                "Clusters, by how their shards are heard.",
-                &["contact"],
+                "Clusters, by their health.",
+                &["health"],
             )?,
             claims: metrics.gauge(
                 "echelon_resource_manager_claims",
@@ -190,11 +183,12 @@ impl Measures {
         let lately = taken.filter(|(at, _)| now.since(*at) < Span::minutes(1));
         let taken: u64 = lately.map(|(_, n)| *n).sum();
         self.preempted.set(i64::try_from(taken).unwrap_or(i64::MAX));
-        for contact in CONTACTS {
-            let heard = picture.facts.clusters.values().filter(|c| c.contact() == contact);
+        for health in Health::ALL {
+            let clusters = picture.facts.clusters.values();
+            let such = clusters.filter(|c| c.row.is_some() && c.health() == health);
             self.clusters
-                .with_label_values(&[contact.word()])
-                .set(count(heard.count()));
+                .with_label_values(&[health.word()])
+                .set(count(such.count()));
         }
     }
 

@@ -28,6 +28,9 @@ pub(crate) const QUEUE: usize = 4096;
 /// Inputs taken in at once: a turn stays within a few milliseconds.
 const BATCH: usize = 64;
 
+/// So many questions in a row without an answer show that the master hangs.
+const HUNG: u32 = 2;
+
 /// A loop without a timer looks around this often.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -63,6 +66,8 @@ pub(crate) struct JobManager {
     parts: Parts,
     links: Links,
     led: Condition,
+    /// That a leader drives its Mesos; a standby need not.
+    mesos: Condition,
     /// What the driver decided just before its leadership came into doubt; done when it is certain again.
     held: Vec<Effect>,
 }
@@ -79,6 +84,11 @@ impl JobManager {
             &format!("shard of {cluster}"),
             "the membership servers have not answered yet",
         );
+        let mesos = parts
+            .readiness
+            .condition(&format!("mesos of {cluster}"), "it was not asked yet");
+        // A standby holds it.
+        mesos.ready();
         let engine = PlacementEngine::new(
             measures.placement.clone(),
             measures.inconsistencies.clone(),
@@ -94,6 +104,7 @@ impl JobManager {
             parts,
             links: Links::default(),
             led,
+            mesos,
             held: Vec::new(),
         }
     }
@@ -119,9 +130,11 @@ impl JobManager {
                 }
                 () = tokio::time::sleep(time_to_wake(&self.driver, &self.parts)) => events.push(Event::Wake),
                 Ok(()) = sightings.changed() => continue,
-                Some(()) = answers.recv() => {
-                    self.note_contact(&office);
-                    continue;
+                Some(probed) = answers.recv() => {
+                    if probed.is_reached {
+                        self.note_contact(&office);
+                    }
+                    events.push(Event::Probed(probed.answer));
                 }
             }
             self.turn(&mut events, &mut office);
@@ -216,6 +229,18 @@ impl JobManager {
         }
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
+        self.note_mesos();
+    }
+
+    fn note_mesos(&self) {
+        let signs = self.driver.signs();
+        if self.driver.mode() == Mode::Follower || (signs.subscribed && signs.unanswered < HUNG) {
+            self.mesos.ready();
+        } else if signs.subscribed {
+            self.mesos.not_ready("the Mesos master does not answer");
+        } else {
+            self.mesos.not_ready("the shard is not subscribed to Mesos");
+        }
     }
 
     /// Does what was asked for, after what was held; what may not be done now is held.

@@ -81,3 +81,16 @@ fn every_expression_of_every_dashboard_gives_a_number() {
     }
     println!("{} dashboards, {n_expressions} expressions evaluated", all.len());
 }
+
+/// Each alert about clusters fires, and stays quiet, as its own tests say.
+#[test]
+fn alerts_fire_and_stay_quiet() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboards/alerts_test.yaml");
+    let ran = std::process::Command::new("promtool")
+        .args(["test", "rules"])
+        .arg(tests)
+        .output()
+        .unwrap();
+    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(ran.status.success(), "{}", said.concat());
+}

@@ -8,6 +8,8 @@ mod absence;
 mod federation;
 #[path = "e2e/marks.rs"]
 mod marks;
+#[path = "e2e/mesos_lost.rs"]
+mod mesos_lost;
 
 use federation::Federation;
 use marks::Marks;

@@ -185,20 +185,31 @@ pub fn waiting(w: &v1::Waiting) -> String {
 }
 
 fn unseen(part: &v1::Part) -> Option<String> {
-    if part.unseen.is_empty() && !matches!(part.contact(), v1::Contact::Silent | v1::Contact::Unreachable) {
-        return None;
+    let cluster = output::escape(&part.cluster);
+    if !part.unseen.is_empty() {
+        let what = output::escape(&part.unseen);
+        return Some(format!(
+            "note:      of cluster {cluster} {what} could not be read"
+        ));
     }
-    let what = if part.unseen.is_empty() {
-        format!("is {}", shape::contact(part.contact()))
-    } else {
-        part.unseen.clone()
+    let is_silent = match part.health() {
+        v1::Health::WithoutMesos | v1::Health::CutOff | v1::Health::Lost => true,
+        v1::Health::Unspecified
+        | v1::Health::Joining
+        | v1::Health::Healthy
+        | v1::Health::Recovering
+        | v1::Health::Degraded
+        | v1::Health::WithoutAgents => false,
     };
-    Some(format!(
-        "note:      cluster {} {} for {}: what is shown of it is as last heard",
-        output::escape(&part.cluster),
-        output::escape(&what),
-        shape::ago(part.since.as_ref())
-    ))
+    let health = shape::cluster_health(part.health());
+    let since = shape::ago(part.since.as_ref());
+    let age = match &part.age {
+        Some(age) => format!("unconfirmed for {}", shape::span(Some(age))),
+        None => "never confirmed by its present shard".to_owned(),
+    };
+    is_silent.then(|| {
+        format!("note:      cluster {cluster} is {health} for {since}: what is shown of it is {age}")
+    })
 }
 
 /// Instances by state: `6 running, 2 pending`.

@@ -212,8 +212,8 @@ reads! {
     settled_control() = Query::Control => Control as Control, Serial, "the switches";
     /// The switches.
     control() = Query::Control => Control as Control, Quorum, "the switches";
-    /// Contact of all clusters.
-    cluster_states() = Query::ClusterStates => ClusterStates as Vec<ClusterState>, Quorum, "the clusters' contact";
+    /// Health of all clusters.
+    cluster_states() = Query::ClusterStates => ClusterStates as Vec<ClusterState>, Quorum, "the clusters' health";
     /// Signs of life of all shards.
     heartbeats() = Query::Heartbeats => Heartbeats as Vec<Heartbeat>, Quorum, "the shards' heartbeats";
 }

@@ -123,8 +123,8 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     for part in view.parts.iter().filter(|p| !ended && p.is_stale()) {
         let age = part.age.map_or("never".to_owned(), |age| format!("{age} ago"));
         say(format!(
-            "cluster {} is {} and its shard was last heard {age}: what is shown of it may be old",
-            part.name, part.contact
+            "cluster {} is {} and Mesos last confirmed {age} what runs there: what is shown of it may be old",
+            part.name, part.health
         ));
     }
     let failed = |i: &&InstanceView| {
@@ -189,8 +189,8 @@ fn advice(reason: &Reason) -> Option<String> {
         ReasonCode::HostConstraint => "loosen the constraints, or add hosts that meet them".to_owned(),
         ReasonCode::HostAvoided => "wait, or repair the hosts on which it failed".to_owned(),
         ReasonCode::NoHosts => "add hosts to the cluster, or check that its agents are registered".to_owned(),
-        ReasonCode::ClusterSilent | ReasonCode::NoShardLeader => {
-            "check the cluster's shard: it is not heard (`echelon cluster list`)".to_owned()
+        ReasonCode::ClusterUnhealthy | ReasonCode::NoShardLeader => {
+            "see why with `echelon cluster list`; other clusters that the job may use take its work".to_owned()
         }
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::create::{CreateJob, create_job};
     use crate::testing::{Memory, NOW, run};
-    use echelon_core_model::cluster::Contact;
+    use echelon_core_model::health::Health;
     use echelon_core_model::reason::Shortfall;
     use echelon_core_model::{ClusterId, GroupName};
     use echelon_core_testkit::build::JobBuilder;
@@ -322,7 +322,7 @@ mod tests {
         let part = |no_manager_since| Part {
             id: ClusterId::new("a"),
             name: "east".to_owned(),
-            contact: Contact::Fresh,
+            health: Health::Healthy,
             since: None,
             age: None,
             no_manager_since,

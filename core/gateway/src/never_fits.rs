@@ -36,8 +36,9 @@ fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::cluster::{Cluster, ClusterState, Contact};
-    use echelon_core_model::{ClusterId, Resources, Timestamp, Version};
+    use echelon_core_model::cluster::{Cluster, ClusterState};
+    use echelon_core_model::health::ClusterHealth;
+    use echelon_core_model::{ClusterId, Resources, Version};
     use echelon_core_testkit::build::{JobBuilder, shape};
     use std::collections::BTreeMap;
 
@@ -60,8 +61,7 @@ mod tests {
             };
             let state = ClusterState {
                 cluster: id.clone(),
-                contact: Contact::Fresh,
-                since: Timestamp(1),
+                health: ClusterHealth::default(),
                 capacity: Resources::ZERO,
                 used: Resources::ZERO,
                 hosts: *hosts,

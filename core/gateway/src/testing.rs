@@ -2,8 +2,9 @@
 
 use crate::call::{Call, CheckAnswer, Next, Stepped};
 use crate::create::{CreateJob, create_job};
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Host, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Host, Wish};
 use echelon_core_model::control::Control;
+use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::{Head, JobState, Progress};
@@ -16,8 +17,8 @@ use echelon_core_model::store::{
     Query, RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow,
 };
 use echelon_core_model::{
-    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Timestamp,
-    Version,
+    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Span,
+    Timestamp, Version,
 };
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +96,7 @@ impl Memory {
             host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
         };
         self.clusters.insert(id.clone(), cluster);
-        self.contact(&id, Contact::Fresh, NOW);
+        self.health(&id, Health::Healthy, NOW);
         id
     }
 
@@ -120,11 +121,14 @@ impl Memory {
         self.hosts.entry(cluster.clone()).or_default().push(host);
     }
 
-    pub fn contact(&mut self, id: &ClusterId, contact: Contact, heard: Timestamp) {
+    pub fn health(&mut self, id: &ClusterId, health: Health, heard: Timestamp) {
         let state = ClusterState {
             cluster: id.clone(),
-            contact,
-            since: Timestamp(1),
+            health: ClusterHealth {
+                health,
+                since: Timestamp(1),
+                ..ClusterHealth::default()
+            },
             capacity: Resources::ZERO,
             used: Resources::ZERO,
             hosts: 0,
@@ -135,7 +139,11 @@ impl Memory {
             cluster: id.clone(),
             epoch: Epoch(1),
             at: heard,
-            mesos_contact: None,
+            signs: ShardSigns {
+                subscribed: true,
+                event_age: Some(Span::ZERO),
+                ..ShardSigns::default()
+            },
             address: String::new(),
             trouble: None,
             loss: None,

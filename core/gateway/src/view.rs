@@ -4,7 +4,8 @@ use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use echelon_core_model::assignment::Assignment;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::health::Health;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
@@ -12,7 +13,7 @@ use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, ReasonCode, Span, Timestamp};
 use std::collections::BTreeMap;
 
-/// A sign of life older than this makes what its shard wrote old: ten heartbeats.
+/// What its shard shows may be old if Mesos has not confirmed it for this long.
 const FRESH: Span = Span::seconds(30);
 
 /// What is known of the clusters, read together.
@@ -20,9 +21,9 @@ const FRESH: Span = Span::seconds(30);
 pub struct Federation {
     /// All clusters by id.
     pub clusters: BTreeMap<ClusterId, Cluster>,
-    /// How they are heard.
+    /// Their health.
     pub states: BTreeMap<ClusterId, ClusterState>,
-    /// Their shards' signs of life.
+    /// Their shards' heartbeats.
     pub heartbeats: BTreeMap<ClusterId, Heartbeat>,
 }
 
@@ -33,11 +34,11 @@ pub struct Part {
     pub id: ClusterId,
     /// Its name.
     pub name: String,
-    /// How it is heard.
-    pub contact: Contact,
-    /// Since when, if the resource manager has said.
+    /// Its health.
+    pub health: Health,
+    /// Since when, if the resource manager has judged it.
     pub since: Option<Timestamp>,
-    /// How old its shard's last sign of life is; `None`: it never gave one.
+    /// How long ago Mesos last confirmed what its shard shows; `None`: never to this leader.
     pub age: Option<Span>,
     /// Since when its shard has heard no resource manager.
     pub no_manager_since: Option<Timestamp>,
@@ -46,10 +47,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether what it says may be old.
+    /// Whether what it shows may be old.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        !matches!(self.contact, Contact::Fresh | Contact::Joining) || self.age.is_none_or(|age| age > FRESH)
+        self.health.is_silence() || self.age.is_none_or(|age| age > FRESH)
     }
 }
 
@@ -105,13 +106,19 @@ impl Federation {
         Part {
             id: id.clone(),
             name: self.name(id),
-            contact: state.map_or(Contact::Joining, |s| s.contact),
-            since: state.map(|s| s.since),
-            age: self.heartbeats.get(id).map(|h| now.since(h.at)),
+            health: state.map(|s| s.health.health).unwrap_or_default(),
+            since: state.map(|s| s.health.since),
+            age: self.heartbeats.get(id).and_then(|h| confirmed_age(h, now)),
             no_manager_since: self.heartbeats.get(id).and_then(|h| h.no_manager_since),
             unseen: None,
         }
     }
+}
+
+/// How long ago Mesos last confirmed what a shard shows, as of its last heartbeat.
+fn confirmed_age(heartbeat: &Heartbeat, now: Timestamp) -> Option<Span> {
+    let signs = heartbeat.signs.later(now.since(heartbeat.at));
+    signs.confirmed_age()
 }
 
 /// A job as a caller sees it.

@@ -4,6 +4,8 @@
 use crate::call::Call;
 use crate::config::Config;
 use crate::hosts::Hosts;
+use crate::record::Record;
+use echelon_core_model::health::AgentCounts;
 use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,6 +107,18 @@ impl Listing {
 }
 
 impl Hosts {
+    /// How many agents there are. `None` until the master has listed them.
+    #[must_use]
+    pub fn agent_counts(&self) -> Option<AgentCounts> {
+        self.listing.heard_at?;
+        let (active, unreachable): (Vec<_>, Vec<_>) = self.records.values().partition(|r| r.reachable);
+        let count = |records: &[&Record]| u32::try_from(records.len()).unwrap_or(u32::MAX);
+        Some(AgentCounts {
+            active: count(&active),
+            unreachable: count(&unreachable),
+        })
+    }
+
     /// The question for all agents, when it is due; `waits`: instances wait for room. Not before all our tasks are counted, since
     /// the rest of what our role holds is others'.
     pub fn list_agents(&mut self, waits: bool, now: Timestamp) -> Option<Call> {

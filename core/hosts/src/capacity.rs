@@ -16,10 +16,7 @@ impl Hosts {
     #[must_use]
     pub fn capacity(&self, now: Timestamp) -> Capacity {
         let draining = self.draining(now);
-        let mut out = Capacity {
-            mesos_contact: self.heard_at,
-            ..Capacity::default()
-        };
+        let mut out = Capacity::default();
         for (id, record) in self.reachable() {
             let Used {
                 resources: used,

@@ -34,7 +34,6 @@ pub struct Hosts {
     pub(crate) appetite: Option<Appetite>,
     pub(crate) last_appetite: Option<Appetite>,
     pub(crate) subscribed_at: Timestamp,
-    pub(crate) heard_at: Option<Timestamp>,
     /// Offers of calls that failed: they may still be open in Mesos, declining them twice does no harm (R42).
     pub(crate) give_back: BTreeMap<OfferId, Timestamp>,
     /// Hosts with planned maintenance.
@@ -80,7 +79,6 @@ impl Hosts {
             appetite: None,
             last_appetite: None,
             subscribed_at: Timestamp::default(),
-            heard_at: None,
             give_back: BTreeMap::new(),
             planned: BTreeMap::new(),
             drains: Drains::default(),

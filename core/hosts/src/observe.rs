@@ -25,13 +25,13 @@ impl Hosts {
                 if *refused && call.is_operator() {
                     self.on_agent_call(call, Some(why));
                 }
-                return self.on_call_failed(call, *refused, now);
+                self.on_call_failed(call, *refused, now);
             }
             Event::Operated(call) => self.on_agent_call(call, None),
             // What operators are told is no sign of the subscription.
-            Event::Agents { agents, awaited } => return self.on_agents(agents, awaited, now),
-            Event::Unlisted { .. } => return self.on_unlisted(now),
-            Event::Disconnected { .. } | Event::Refused { .. } => return self.void_offers(now),
+            Event::Agents { agents, awaited } => self.on_agents(agents, awaited, now),
+            Event::Unlisted { .. } => self.on_unlisted(now),
+            Event::Disconnected { .. } | Event::Refused { .. } => self.void_offers(now),
             Event::Subscribed { .. } => {
                 self.void_offers(now);
                 self.appetite = Some(Appetite::new(now, self.last_appetite.as_ref()));
@@ -56,7 +56,6 @@ impl Hosts {
             // Its caller knows what the operation was for.
             Event::Operation(_) | Event::Failure { .. } | Event::Heartbeat => {}
         }
-        self.heard_at = Some(now);
     }
 
     /// R28, R31, R63: nothing of an earlier subscription can be used, and nothing has to be given back.

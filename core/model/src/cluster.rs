@@ -1,8 +1,9 @@
-//! Clusters: the wish that a command sets, the contact that the resource manager observes, what a shard says of itself, and
-//! hosts.
+//! Clusters: the desired state that a command sets, what the resource manager observes, what a shard reports of
+//! itself, and hosts.
 
 use crate::drain::{AgentDrain, DrainState, Drains};
 use crate::forgotten::ForgottenHosts;
+use crate::health::{ClusterHealth, ShardSigns};
 use crate::host_pool::{HostPlace, HostPoolWishes};
 use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
 use crate::ports::PortSet;
@@ -10,7 +11,6 @@ use crate::resources::Resources;
 use crate::time::Timestamp;
 use crate::volume::{HostVolume, VolumeWish};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// What operators want of a cluster.
@@ -67,48 +67,13 @@ pub struct Cluster {
     pub forgotten: ForgottenHosts,
 }
 
-/// How a cluster's shard is heard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Contact {
-    /// No report yet: no capacity, no slices, never counted as silent.
-    #[default]
-    Joining,
-    /// Heard over its stream.
-    Fresh,
-    /// Its stream is silent, its heartbeat is not: a broken link.
-    Silent,
-    /// Neither stream nor heartbeat, or a heartbeat whose Mesos contact is as old.
-    Unreachable,
-}
-
-impl Contact {
-    /// The word of API, command line and metrics.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Joining => "joining",
-            Self::Fresh => "fresh",
-            Self::Silent => "silent",
-            Self::Unreachable => "unreachable",
-        }
-    }
-}
-
-impl fmt::Display for Contact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-/// What the resource manager knows of a cluster and must not forget: since when it is heard or not. Owned by its leader.
+/// What the resource manager observes of a cluster. Owned by its leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
     /// The cluster.
     pub cluster: ClusterId,
-    /// How it is heard.
-    pub contact: Contact,
-    /// Since when.
-    pub since: Timestamp,
+    /// Its health.
+    pub health: ClusterHealth,
     /// Capacity last reported.
     pub capacity: Resources,
     /// Used by our tasks, last reported.
@@ -135,7 +100,7 @@ pub struct MassLoss {
     pub missing: u64,
 }
 
-/// A shard leader's sign of life. Owned by it.
+/// A shard leader's heartbeat. Owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The cluster.
@@ -144,8 +109,8 @@ pub struct Heartbeat {
     pub epoch: Epoch,
     /// When it was written.
     pub at: Timestamp,
-    /// When Mesos was last heard.
-    pub mesos_contact: Option<Timestamp>,
+    /// What it observes of itself and its cluster.
+    pub signs: ShardSigns,
     /// Where the leader listens, for gateways.
     pub address: String,
     /// Why Mesos cannot be driven, or that the shard is frozen, for people; none while all is well.

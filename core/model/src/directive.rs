@@ -6,6 +6,7 @@ use crate::claim::{Claim, ClaimReport};
 use crate::class::{ClassDigest, ClassFit, InstanceClass};
 use crate::drain::Drains;
 use crate::forgotten::ForgottenHosts;
+use crate::health::ShardSigns;
 use crate::host_pool::HostMoves;
 use crate::id::{ClusterId, Epoch, Generation, GroupName, HostPoolName, JobId, Version, VolumeId};
 use crate::instance::Counts;
@@ -198,6 +199,8 @@ pub enum ReportPart {
     Found(Found),
     /// How many instances of each class fit. It is reported when it changes, at most once a second.
     Fits(ClassFits),
+    /// What the shard observes of itself and its cluster.
+    Signs(ShardSigns),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }
@@ -268,8 +271,6 @@ pub struct Capacity {
     pub host_pools: BTreeMap<HostPoolName, Part>,
     /// Hosts seen.
     pub hosts: u32,
-    /// When Mesos was last heard.
-    pub mesos_contact: Option<Timestamp>,
     /// The number of the mass loss for which replacements wait.
     pub loss: Option<u64>,
 }

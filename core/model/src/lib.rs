@@ -24,6 +24,7 @@ pub mod failure;
 pub mod few;
 pub mod forgotten;
 pub mod gang;
+pub mod health;
 pub mod host_pool;
 pub mod id;
 pub mod instance;

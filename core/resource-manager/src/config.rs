@@ -24,14 +24,15 @@ pub struct Config {
     pub cycle: Span,
     /// All buckets of heads are read again within this.
     pub heads_within: Span,
-    /// Pools, clusters and heartbeats are read again this often.
+    /// Pools and clusters are read again this often.
     pub reread: Span,
-    /// A stream without a report for a third of this is asked for a full one. Without a report for all of it,
-    /// it is silent.
+    /// A stream without a report for half of this is asked for a full one. A stream without a report, a
+    /// heartbeat without a change or a shard without a subscription for all of it counts as silent.
     pub silent_after: Span,
-    /// A heartbeat that has not changed for this long does not count. Nor does one with a Mesos contact as
-    /// old as that.
-    pub unreachable_after: Span,
+    /// Heartbeats are read again this often.
+    pub heartbeats: Span,
+    /// A cluster that has been cut off or without Mesos for this long is lost.
+    pub lost_after: Span,
     /// Waiting instances that a cluster cannot place for this long go elsewhere.
     pub spill_after: Span,
     /// How capacity is made for work that is entitled to it.
@@ -70,9 +71,10 @@ impl Config {
             cycle: Span::millis(50),
             heads_within: Span::seconds(60),
             reread: Span::seconds(5),
-            silent_after: Span::seconds(15),
-            unreachable_after: Span::seconds(30),
-            spill_after: Span::seconds(15),
+            silent_after: Span::seconds(8),
+            heartbeats: Span::seconds(2),
+            lost_after: Span::minutes(15),
+            spill_after: Span::seconds(10),
             preemption: Preemption {
                 after: Span::seconds(30),
                 a_minute: Amount::Percent(10),

@@ -3,11 +3,11 @@
 
 pub(crate) mod capacity;
 pub(crate) mod cluster;
-pub(crate) mod connection;
 pub(crate) mod ended;
 pub(crate) mod fits;
 pub(crate) mod found;
 pub(crate) mod group_reports;
+pub(crate) mod health;
 pub(crate) mod host_pools;
 pub(crate) mod job;
 pub(crate) mod jobs;

@@ -51,6 +51,7 @@ pub(crate) struct Timers {
     pub(crate) leading: Timestamp,
     pub(crate) bucket: Timestamp,
     pub(crate) reread: Timestamp,
+    pub(crate) heartbeats: Timestamp,
     /// Until when the cycles that ran have used up their time.
     pub(crate) cycle: Timestamp,
     pub(crate) full_cycle: Timestamp,

@@ -13,10 +13,14 @@ use crate::lifecycle::outcome::{awaited, outcome};
 use crate::lifecycle::{restarts, rollouts};
 use crate::picture::Picture;
 use crate::progress::waiting::withheld;
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
-use echelon_core_model::{Few, GroupName, JobId, RunState, Timestamp};
+use echelon_core_model::{Few, GroupName, JobId, RunState, Span, Timestamp};
+
+/// A shard whose leader has changed reports within this time. Until then what it reported last is the best that is
+/// known.
+const REPORT_WITHIN: Span = Span::seconds(60);
 
 /// Clusters that have a part of a job and have not reported to this leader what they have of it.
 fn unheard<'a>(
@@ -32,8 +36,11 @@ fn unheard<'a>(
 #[must_use]
 pub fn row_stands(facts: &FederationFacts, job: &JobView) -> bool {
     let is_awaited = |view: Option<&ClusterView>| {
-        let contact = view.map_or(Contact::Joining, ClusterView::contact);
-        contact != Contact::Unreachable
+        let health = view.and_then(|v| v.state.as_ref()).map(|s| &s.health);
+        let is_away = |of: &&ClusterHealth| {
+            matches!(of.health, Health::CutOff | Health::Lost) && of.waited >= REPORT_WITHIN
+        };
+        health.filter(is_away).is_none()
     };
     let row = job.progress.as_ref().and_then(|known| known.row.as_ref());
     row.is_some_and(|row| row.written_at.is_none()) && unheard(facts, job).any(is_awaited)

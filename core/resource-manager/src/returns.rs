@@ -23,6 +23,7 @@ use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
+use echelon_core_model::health::NewWork;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::Rooms;
@@ -208,6 +209,8 @@ impl Returns<'_> {
                     continue;
                 }
                 self.drain(of, job, key, report);
+            } else if self.cannot_start(&key.cluster) {
+                self.stranded(of, job, line, report);
             } else {
                 self.unplaced(of, job, line, report);
                 let most = u64::from(group.most_active()).saturating_sub(allocated_of(&group.name));
@@ -237,6 +240,38 @@ impl Returns<'_> {
     fn drains(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
         view.is_some_and(|c| c.wish() == Wish::Draining)
+    }
+
+    /// Whether nothing can begin at a cluster, as far as its health goes, while its shard reports.
+    fn cannot_start(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.facts.clusters.get(cluster);
+        self.is_heard(cluster) && view.is_some_and(|c| c.new_work() == NewWork::Refused)
+    }
+
+    /// What has not begun at a cluster that cannot start work goes elsewhere, with a grant or without, if
+    /// another cluster may take it.
+    fn stranded(&mut self, of: GroupOf<'_>, job: &mut JobView, line: &Line, report: &SliceReport) {
+        let GroupOf { id, .. } = of;
+        let key = &line.key;
+        let count = report.unstarted.saturating_add(report.between_runs);
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        if count == 0 || !self.router.may_use_others(of, &avoid) {
+            self.changed |= job.idle.remove(key).is_some();
+            return;
+        }
+        self.changed |= !job.idle.contains_key(key);
+        let since = *job.idle.get_or_insert_with(key.clone(), || self.now);
+        if self.now.since(since) < self.spill_after {
+            return;
+        }
+        let granted = job.grants.get(key).map_or(0, |g| g.granted());
+        let stays = report.active.saturating_sub(report.between_runs);
+        if granted > stays {
+            self.lowered.push((id, key.clone(), stays));
+        }
+        self.give_back(job, key, count, report);
+        job.idle.remove(key);
     }
 
     /// Takes indexes of a daemon back that have no host. Those are indexes that wait. Only the shard knows in
@@ -384,7 +419,10 @@ impl Returns<'_> {
         let Idle { line, report, .. } = *idle;
         let key = &line.key;
         let waiting = line.count.startable().saturating_sub(line.allocated);
-        let granted = job.grants.get(key).map_or(0, |g| g.granted());
+        // What was bound before has an older generation, and so a grant of its own.
+        let there = |k: &SliceKey| k.group == key.group && k.cluster == key.cluster;
+        let grants = job.grants.iter().filter(|(k, _)| there(k));
+        let granted = grants.map(|(_, g)| g.granted()).fold(0, u64::saturating_add);
         let surplus = waiting.saturating_sub(allowance(spec, line, granted));
         let shares = self.stock_for_others(of, job, idle, waiting);
         let surplus = surplus.max(shares.iter().map(|s| s.count).sum());
@@ -611,6 +649,15 @@ impl Returns<'_> {
             self.changed |= job.idle.remove(&first).is_some();
             return;
         }
+        if self.cannot_start(&first.cluster) {
+            let other = self.router.place_whole(id, spec, count, &avoid, None);
+            if other.is_ok_and(|other| other.is_some()) {
+                self.strand_gang(id, job, lines);
+            } else {
+                self.changed |= job.idle.remove(&first).is_some();
+            }
+            return;
+        }
         let is_stuck = |(line, report): &(&Line, Option<&SliceReport>)| {
             let stuck = report.and_then(|r| self.stuck(id, job, &line.key, r));
             stuck.is_some_and(|stuck| !stuck.hopeful || elsewhere.is_some())
@@ -648,6 +695,22 @@ impl Returns<'_> {
             }
         }
         job.idle.remove(&first);
+        self.changed |= mark_all(job, None);
+    }
+
+    /// A gang that has not begun leaves a cluster that cannot start work.
+    fn strand_gang(&mut self, id: JobId, job: &mut JobView, lines: &[Line]) {
+        let Some(first) = lines.first().map(|l| &l.key) else {
+            return;
+        };
+        self.changed |= !job.idle.contains_key(first);
+        let since = *job.idle.get_or_insert_with(first.clone(), || self.now);
+        if self.now.since(since) < self.spill_after {
+            return;
+        }
+        let granted = lines.iter().filter(|l| l.allocated > 0);
+        self.lowered.extend(granted.map(|l| (id, l.key.clone(), 0)));
+        job.idle.remove(first);
         self.changed |= mark_all(job, None);
     }
 }

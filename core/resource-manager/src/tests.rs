@@ -43,6 +43,7 @@ mod shared_specs;
 mod states;
 mod sums;
 mod tombstones;
+mod unhealthy;
 mod unplaced;
 mod unread;
 mod unstored;

@@ -32,7 +32,7 @@ impl ResourceManager {
         if now.since(self.timers.full_cycle) >= FULL_CYCLE {
             self.timers.full_cycle = now;
             self.due = true;
-            self.contacts(now, out);
+            self.judge_clusters(now, out);
             self.ask_about_classes(out);
             self.settle_resume(now, out);
             self.remove_tombstones(now, out);

@@ -1,6 +1,7 @@
 //! Which clusters a group may go to at all. Each filter that drops one says why, with numbers.
 
-use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::health::{ClusterHealth, NewWork};
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::spec::{ClusterChoice, names_cluster};
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources};
@@ -14,8 +15,10 @@ pub struct Candidate {
     pub name: String,
     /// What operators want of it.
     pub wish: Wish,
-    /// How it is heard.
-    pub contact: Contact,
+    /// Whether it takes new work, as far as its health goes.
+    pub new_work: NewWork,
+    /// Its health.
+    pub health: ClusterHealth,
     /// Hosts that it has.
     pub hosts: u32,
     /// Largest capacity of each kind on one host.
@@ -48,7 +51,8 @@ pub struct Dropped {
     pub reason: Reason,
 }
 
-/// Divides clusters into those that pass and those that were dropped, both in their order.
+/// Divides clusters into those that pass and those that were dropped, both in their order. One that takes new
+/// work only as a last resort passes only if no other passes.
 #[must_use]
 pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Candidate>, Vec<Dropped>) {
     let mut passed = Vec::new();
@@ -63,7 +67,21 @@ pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Ca
             }),
         }
     }
+    if passed.iter().any(|c| c.new_work == NewWork::Taken) {
+        let (taking, others): (Vec<_>, Vec<_>) =
+            passed.into_iter().partition(|c| c.new_work == NewWork::Taken);
+        passed = taking;
+        dropped.extend(others.into_iter().map(|c| Dropped {
+            id: c.id.clone(),
+            name: c.name.clone(),
+            reason: unhealthy(c),
+        }));
+    }
     (passed, dropped)
+}
+
+fn unhealthy(cluster: &Candidate) -> Reason {
+    Reason::new(ReasonCode::ClusterUnhealthy).at(cluster.health.to_string())
 }
 
 fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
@@ -73,8 +91,8 @@ fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
     if cluster.wish != Wish::Active {
         return Some(Reason::new(ReasonCode::ClusterCordoned).at(cluster.wish.word()));
     }
-    if cluster.contact != Contact::Fresh {
-        return Some(Reason::new(ReasonCode::ClusterSilent).at(cluster.contact.word()));
+    if cluster.new_work == NewWork::Refused {
+        return Some(unhealthy(cluster));
     }
     if !cluster.has_host_pool {
         return Some(Reason::new(ReasonCode::HostPool).at("no host is in its host pool"));
@@ -102,7 +120,7 @@ fn never_fits(shape: Resources, cluster: &Candidate) -> Option<Reason> {
 #[must_use]
 pub fn nobody(dropped: &[Dropped]) -> Reason {
     let rank = |code| match code {
-        ReasonCode::ClusterSilent => 0,
+        ReasonCode::ClusterUnhealthy => 0,
         ReasonCode::ClusterCordoned => 1,
         ReasonCode::NoClusterCapacity | ReasonCode::GangTooLarge => 2,
         ReasonCode::HostPool => 3,
@@ -135,6 +153,7 @@ fn shortage(reason: &Reason) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use echelon_core_model::health::{Health, HealthCause};
     use echelon_core_testkit::build::shape;
 
     pub(crate) fn candidate(name: &str) -> Candidate {
@@ -142,7 +161,8 @@ pub(crate) mod tests {
             id: ClusterId::new(format!("id-{name}")),
             name: name.to_owned(),
             wish: Wish::Active,
-            contact: Contact::Fresh,
+            new_work: NewWork::Taken,
+            health: ClusterHealth::default(),
             hosts: 3,
             largest_host: shape(4, 4096),
             room: shape(12, 12288),
@@ -198,14 +218,21 @@ pub(crate) mod tests {
             wish(Wish::Draining),
             Some("the cluster takes no new work (draining)"),
         );
-        let contact = |contact| Candidate {
-            contact,
+        let hung = Candidate {
+            new_work: NewWork::Refused,
+            health: ClusterHealth {
+                health: Health::WithoutMesos,
+                causes: vec![HealthCause::MesosHung],
+                ..ClusterHealth::default()
+            },
             ..candidate("a")
         };
-        for silent in [Contact::Joining, Contact::Silent, Contact::Unreachable] {
-            let text = format!("the cluster has not reported ({silent})");
-            check(&any, one, contact(silent), Some(&text));
-        }
+        check(
+            &any,
+            one,
+            hung,
+            Some("the cluster cannot start work now (without-mesos, the Mesos master does not answer)"),
+        );
         check(
             &any,
             shape(5, 64),
@@ -266,5 +293,25 @@ pub(crate) mod tests {
             "no cluster has room for it: cpus needs 4, has at most 3 (small: no host is large enough; \
              large: no host is large enough)"
         );
+    }
+
+    #[test]
+    fn a_last_resort_passes_only_where_no_other_does() {
+        let any = ClusterChoice::default();
+        let last = |name| Candidate {
+            new_work: NewWork::LastResort,
+            ..candidate(name)
+        };
+        let names = |clusters: &[Candidate]| -> Vec<String> {
+            let (passed, _) = filter(&demand(&any, shape(1, 1)), clusters);
+            passed.into_iter().map(|c| c.name.clone()).collect()
+        };
+        assert_eq!(names(&[last("a"), candidate("b"), last("c")]), ["b"]);
+        assert_eq!(names(&[last("a"), last("c")]), ["a", "c"]);
+        let cordoned = Candidate {
+            wish: Wish::Cordoned,
+            ..candidate("b")
+        };
+        assert_eq!(names(&[last("a"), cordoned]), ["a"]);
     }
 }

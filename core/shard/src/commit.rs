@@ -186,7 +186,7 @@ impl Shard {
             cluster: self.config.cluster.clone(),
             epoch: self.epoch,
             at: self.now,
-            mesos_contact: self.contact.heard_at,
+            signs: self.signs(),
             trouble: self.trouble(),
             loss: self.mass_loss(),
             no_manager_since: self.no_manager_since(),

@@ -44,6 +44,8 @@ pub struct Timing {
     pub commit_delay: Span,
     /// Changes are gathered this long before they are reported.
     pub report_delay: Span,
+    /// What is observed of the cluster is reported this often, and at once when it changes.
+    pub signs: Span,
     /// At most one capacity report in this time.
     pub capacity_delay: Span,
     /// After the launch call without any sign of the task: ask for it.
@@ -175,6 +177,7 @@ impl Default for Timing {
             storage_retry: Span::millis(200),
             commit_delay: Span::millis(5),
             report_delay: Span::millis(100),
+            signs: Span::seconds(2),
             capacity_delay: Span::seconds(1),
             launch_timeout: Span::seconds(30),
             overdue: Span::minutes(1),

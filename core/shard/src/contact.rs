@@ -28,6 +28,12 @@ const LONGEST_TROUBLE: usize = 500;
 pub(crate) struct Contact {
     /// Whether the subscription stands.
     pub(crate) subscribed: bool,
+    /// Since when that has been so; none: since this leader began.
+    pub(crate) changed_at: Option<Timestamp>,
+    /// When a leading master last answered its health endpoint, and how many questions it has not answered
+    /// since.
+    pub(crate) answered_at: Option<Timestamp>,
+    pub(crate) unanswered: u32,
     /// Until when its time is counted as observed.
     counted_to: Timestamp,
     /// What was observed in sum when the cluster was last heard, and when that was last written.
@@ -50,6 +56,9 @@ impl Default for Contact {
     fn default() -> Self {
         Self {
             subscribed: false,
+            changed_at: None,
+            answered_at: None,
+            unanswered: 0,
             counted_to: Timestamp(0),
             heard: Span::ZERO,
             written: Span::ZERO,
@@ -74,7 +83,9 @@ impl Contact {
     }
 
     fn lost(&mut self, now: Timestamp) {
-        self.subscribed = false;
+        if std::mem::take(&mut self.subscribed) {
+            self.changed_at = Some(now);
+        }
         let wait = FIRST_RETRY
             .0
             .saturating_mul(1 << self.tries.min(8))
@@ -190,7 +201,9 @@ impl Shard {
     }
 
     fn on_subscribed(&mut self, framework: String, heartbeat: Span) {
-        self.contact.subscribed = true;
+        if !std::mem::replace(&mut self.contact.subscribed, true) {
+            self.contact.changed_at = Some(self.now);
+        }
         self.contact.counted_to = self.now;
         self.contact.heard = self.own.observed;
         self.contact.tries = 0;

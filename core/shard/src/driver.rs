@@ -339,6 +339,7 @@ impl Shard {
             Event::LinkClosed(link) => self.on_link_closed(link),
             Event::Placed(answer) => self.on_placed(&answer),
             Event::Tails(run, tails) => self.on_tails(&run, tails),
+            Event::Probed(answer) => self.on_probed(answer),
             Event::Gateway(address) => self.drivers.reach(address),
             Event::Suspended | Event::Resumed | Event::Wake => {}
         }
@@ -352,6 +353,7 @@ impl Shard {
         self.ops.repeat_due(self.now, &mut self.out);
         self.retry_refused();
         self.beat();
+        self.report_signs();
         if self.phase >= Phase::Subscribing {
             self.keep_contact();
         }
@@ -438,6 +440,7 @@ impl Shard {
                 .filter(|at| *at > self.now),
             Some(self.excused_at.plus(lease)).filter(|at| *at > self.now),
             Some(self.beat_at),
+            Some(self.telling.signs_at),
         ];
         // What may not be done now is no reason to wake: its time may have passed long ago.
         let subscribed = self.contact.subscribed;

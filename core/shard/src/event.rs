@@ -46,10 +46,21 @@ pub enum Event {
     Placed(placement::Answer),
     /// The logs of a run were read, as far as they could be.
     Tails(TaskId, Vec<Tails>),
+    /// Whether a leading master of the cluster has answered its health endpoint.
+    Probed(ProbeAnswer),
     /// Where a gateway can be reached, for the runs of drivers.
     Gateway(String),
     /// The moment that `next_wake` told has come.
     Wake,
+}
+
+/// What came of a question to the health endpoint of the cluster's masters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeAnswer {
+    /// The leading master has answered.
+    Answered,
+    /// It has not, within the time for an answer.
+    Missing,
 }
 
 /// The logs of which run are to be read, and where.

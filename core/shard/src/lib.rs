@@ -73,6 +73,7 @@ mod restart;
 mod rollout;
 mod sealing;
 mod sets;
+mod signs;
 mod specs;
 mod stranger;
 mod takeover;
@@ -90,7 +91,7 @@ mod wishes;
 pub use check::{Broken, check, check_sets};
 pub use config::{Config, LogLimits, LossLimit, Rates, Timing};
 pub use driver::{Mode, Shard};
-pub use event::{Alarm, AskedTails, Effect, Event, LinkId};
+pub use event::{Alarm, AskedTails, Effect, Event, LinkId, ProbeAnswer};
 pub use keep::LogStats;
 pub use pace::Action;
 

@@ -7,6 +7,7 @@ use crate::group::Group;
 use crate::waiting::Hindrance;
 use crate::{Phase, Shard};
 use echelon_core_model::directive::{Capacity, RETURNABLE, Report, ReportPart, SliceReport};
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{Generation, InstanceNumber, JobId, RangeSet, ReasonCode, RunState, Timestamp};
@@ -30,8 +31,11 @@ pub(crate) struct Telling {
     pub(crate) due: Option<Timestamp>,
     /// When the capacity is looked at next.
     pub(crate) capacity_at: Timestamp,
-    /// When the capacity was last told, and what.
-    told: Option<(Timestamp, Capacity)>,
+    /// The capacity that was last reported.
+    told: Option<Capacity>,
+    /// When what the shard observes is sent next, and what was sent last, without ages.
+    pub(crate) signs_at: Timestamp,
+    pub(crate) signs_told: Option<ShardSigns>,
 }
 
 impl Shard {
@@ -64,7 +68,10 @@ impl Shard {
     /// Tells everything to one link: start, parts, end.
     pub(crate) fn report_fully(&mut self, link: LinkId) {
         let all: BTreeSet<u32> = self.picture.groups.keys().copied().collect();
-        let mut batch = vec![(link, ReportPart::FullStart)];
+        let mut batch = vec![
+            (link, ReportPart::FullStart),
+            (link, ReportPart::Signs(self.signs())),
+        ];
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
         batch.push((link, self.claims.report()));
         batch.extend(self.found_parts().into_iter().map(|p| (link, p)));
@@ -154,7 +161,7 @@ impl Shard {
         }
     }
 
-    /// The capacity, when it changed, and as a sign of life with every heartbeat.
+    /// The capacity, when it changed.
     fn report_capacity(&mut self) {
         if self.telling.capacity_at > self.now || self.is_recovering() {
             return;
@@ -162,17 +169,10 @@ impl Shard {
         self.telling.capacity_at = self.now.plus(self.config.timing.capacity_delay);
         self.report_fits();
         let capacity = self.capacity();
-        let quiet = self.telling.told.as_ref().is_some_and(|(at, told)| {
-            let same = Capacity {
-                mesos_contact: told.mesos_contact,
-                ..capacity.clone()
-            };
-            same == *told && self.now < at.plus(self.config.timing.heartbeat)
-        });
-        if quiet {
+        if self.telling.told.as_ref() == Some(&capacity) {
             return;
         }
-        self.telling.told = Some((self.now, capacity.clone()));
+        self.telling.told = Some(capacity.clone());
         let links = self.links.proven();
         for link in links {
             self.tell(link, ReportPart::Capacity(Box::new(capacity.clone())));
@@ -183,7 +183,6 @@ impl Shard {
     #[must_use]
     pub fn capacity(&self) -> Capacity {
         Capacity {
-            mesos_contact: self.contact.heard_at,
             loss: self.own.loss.map(|l| l.number),
             ..self.hosts.capacity(self.now)
         }

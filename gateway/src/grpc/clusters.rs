@@ -16,7 +16,7 @@ use v1::cluster_service_server::ClusterService;
 
 impl Gateway {
     fn show(&self, view: &ClusterView) -> v1::Cluster {
-        show_cluster(view, &self.leaders)
+        show_cluster(view, &self.leaders, self.clock.now())
     }
 }
 

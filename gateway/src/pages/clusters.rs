@@ -2,27 +2,33 @@
 
 use super::Fields;
 use super::layout::Page;
-use super::part::{contact, page_request, pager, quantity, time};
+use super::part::{health, page_request, pager, quantity, time};
 use crate::context::Gateway;
+use crate::show::unconfirmed_since;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::clusters::{ClusterView, get_cluster, list_clusters};
 use echelon_core_gateway::hosts::list_hosts;
-use echelon_core_model::cluster::Contact;
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_proto::convert::cluster::event_time;
 use maud::{Markup, html};
 
 fn room(kind: Kind, used: &Resources, of: &Resources) -> String {
     format!("{} / {}", quantity(kind, used), quantity(kind, of))
 }
 
-fn heard(gateway: &Gateway, view: &ClusterView) -> Markup {
-    if let Some(since) = gateway.leaders.manager_absent_since() {
-        return html! { span.state.bad { "unknown" } " since " (time(since)) };
-    }
-    let state = view.state.as_ref();
+/// The health, since when, why, and since when nobody has confirmed it.
+fn health_of(gateway: &Gateway, view: &ClusterView) -> Markup {
+    let state = view.state.as_ref().map(|s| &s.health);
+    let absent = gateway.leaders.manager_absent_since();
+    let unconfirmed = absent.or_else(|| unconfirmed_since(state?, gateway.clock.now()));
     html! {
-        (contact(state.map_or(Contact::Joining, |s| s.contact)))
-        @if let Some(state) = state { " since " (time(state.since)) }
+        (health(state.map(|s| s.health).unwrap_or_default()))
+        @if let Some(state) = state {
+            " since " (time(state.since))
+            @if !state.causes.is_empty() { ": " (state.cause()) }
+            @if let Some(until) = state.hold_until() { "; takes work like others from " (time(until)) }
+        }
+        @if let Some(since) = unconfirmed { " " span.warn { "(unconfirmed since " (time(since)) ")" } }
     }
 }
 
@@ -36,7 +42,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
             tr {
                 td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
                 td { (view.cluster.wish.word()) }
-                td { (heard(gateway, view)) }
+                td { (health_of(gateway, view)) }
                 td.number { (state.map_or(0, |s| s.hosts)) }
                 td.number { (room(Kind::Cpus, &used, &capacity)) }
                 td.number { (room(Kind::Memory, &used, &capacity)) }
@@ -48,7 +54,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
         @else {
             div.table { table {
                 thead { tr {
-                    th { "Cluster" } th { "Wish" } th { "Contact" } th.number { "Hosts" }
+                    th { "Cluster" } th { "Desired" } th { "Health" } th.number { "Hosts" }
                     th.number { "Cpus used / all" } th.number { "Memory used / all" }
                 } }
                 tbody { @for view in &found.items { (row(view)) } }
@@ -76,13 +82,13 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
     let live = html! {
         dl {
             dt { "Id" } dd { code { (view.cluster.id) } }
-            dt { "Wish" } dd { (view.cluster.wish.word()) }
-            dt { "Contact" } dd { (heard(gateway, &view)) }
+            dt { "Desired" } dd { (view.cluster.wish.word()) }
+            dt { "Health" } dd { (health_of(gateway, &view)) }
             dt { "Mesos" } dd { (view.cluster.mesos) }
             @if let Some(beat) = &view.heartbeat {
                 dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }
-                dt { "Mesos last heard" }
-                dd { @match beat.mesos_contact { Some(at) => (time(at)), None => "never" } }
+                dt { "Last event of Mesos" }
+                dd { @match event_time(beat) { Some(at) => (time(at)), None => "never" } }
                 @if let Some(why) = &beat.trouble { dt { "Trouble" } dd { span.bad { (why) } } }
                 @if let Some(loss) = &beat.loss { dt { "Mass loss" } dd {
                     span.bad { (loss.lost) " of " (loss.running) " running tasks lost at once, " (loss.missing) " still missing" }

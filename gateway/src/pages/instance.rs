@@ -1,7 +1,7 @@
 //! One instance: its runs and the end of what the latest one wrote.
 
 use super::layout::Page;
-use super::part::{contact, run_state, time};
+use super::part::{health, run_state, time};
 use crate::context::Gateway;
 use echelon_core_gateway::instances::{InstanceSeen, get_instance};
 use echelon_core_gateway::{ApiError, resource};
@@ -51,7 +51,7 @@ fn summary(seen: &InstanceSeen) -> Markup {
     html! {
         dl {
             dt { "State" } dd { (run_state(i.state)) ": " (i.reason) @if let Some(at) = i.since { ", since " (time(at)) } }
-            @if let Some(part) = &i.cluster { dt { "Cluster" } dd { (part.name) " (" (contact(part.contact)) ")" } }
+            @if let Some(part) = &i.cluster { dt { "Cluster" } dd { (part.name) " (" (health(part.health)) ")" } }
             @if let Some(r) = record.filter(|r| r.attempts > 0) { dt { "Failed runs" } dd { (r.attempts) } }
         }
         @for run in runs { (one_run(seen, run)) }

@@ -3,7 +3,7 @@
 use super::Fields;
 use super::changes::{ENDPOINTS, changes, endpoints};
 use super::layout::Page;
-use super::part::{contact, encode, job_state, page_request, pager, run_state, time};
+use super::part::{encode, health, job_state, page_request, pager, run_state, time};
 use crate::context::Gateway;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::events::list_events;
@@ -132,7 +132,7 @@ fn summary(view: &JobView) -> Markup {
 
 fn cluster(part: &Part) -> Markup {
     html! {
-        a #{ "part-" (part.id) } href={ "/clusters/" (part.id) } { (part.name) } " (" (contact(part.contact))
+        a #{ "part-" (part.id) } href={ "/clusters/" (part.id) } { (part.name) } " (" (health(part.health))
         @if part.is_stale() { ", what is shown of it may be old" }
         ")"
     }

@@ -2,7 +2,7 @@
 
 use super::Fields;
 use echelon_core_gateway::page::PageRequest;
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::health::Health;
 use echelon_core_model::job::JobState;
 use echelon_core_model::resources::{Kind, Resources};
 use echelon_core_model::{RunState, Timestamp};
@@ -62,14 +62,14 @@ pub(super) fn run_state(state: Option<RunState>) -> Markup {
 }
 
 /// How a cluster is heard.
-pub(super) fn contact(contact: Contact) -> Markup {
-    let class = match contact {
-        Contact::Fresh => "ok",
-        Contact::Joining => "soft",
-        Contact::Silent => "warn",
-        Contact::Unreachable => "bad",
+pub(super) fn health(health: Health) -> Markup {
+    let class = match health {
+        Health::Healthy => "ok",
+        Health::Joining => "soft",
+        Health::Recovering | Health::Degraded => "warn",
+        Health::WithoutMesos | Health::WithoutAgents | Health::CutOff | Health::Lost => "bad",
     };
-    html! { span class={ "state " (class) } { (contact) } }
+    html! { span class={ "state " (class) } { (health) } }
 }
 
 /// The page that the query asks for.

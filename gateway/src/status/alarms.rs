@@ -143,13 +143,31 @@ fn of_cluster(cluster: &v1::Cluster) -> Vec<v1::Alarm> {
         let summary = format!("the shard of {name} cannot drive its Mesos: {}", cluster.trouble);
         alarm(summary, &format!("echelon cluster get {name}"))
     });
-    let unheard = matches!(cluster.contact(), v1::Contact::Silent | v1::Contact::Unreachable);
-    let unheard = unheard.then(|| v1::Alarm {
-        summary: format!("the resource manager does not hear the shard of {name}"),
+    let is_bad = match cluster.health() {
+        v1::Health::Unspecified | v1::Health::Joining | v1::Health::Healthy | v1::Health::Recovering => false,
+        v1::Health::Degraded
+        | v1::Health::WithoutMesos
+        | v1::Health::WithoutAgents
+        | v1::Health::CutOff
+        | v1::Health::Lost => true,
+    };
+    let unhealthy = is_bad.then(|| v1::Alarm {
+        summary: format!("{name} is {}: {}", health_word(cluster.health()), causes(cluster)),
         command: format!("echelon cluster get {name}"),
-        since: cluster.contact_since,
+        since: cluster.health_since,
     });
-    loss.into_iter().chain(trouble).chain(unheard).collect()
+    loss.into_iter().chain(trouble).chain(unhealthy).collect()
+}
+
+fn causes(cluster: &v1::Cluster) -> String {
+    let causes = cluster.health_causes.iter().map(|cause| cause.sentence.as_str());
+    causes.collect::<Vec<_>>().join("; ")
+}
+
+/// `HEALTH_CUT_OFF` as `cut-off`.
+fn health_word(health: v1::Health) -> String {
+    let name = health.as_str_name().trim_start_matches("HEALTH_");
+    name.to_ascii_lowercase().replace('_', "-")
 }
 
 fn kills(control: &Control) -> Option<v1::Alarm> {
@@ -198,7 +216,7 @@ mod tests {
         let status = v1::Status {
             roles: vec![role("shard", "east", process(v1::Standing::Leader, None))],
             clusters: vec![v1::Cluster {
-                contact: v1::Contact::Fresh.into(),
+                health: v1::Health::Healthy.into(),
                 ..v1::Cluster::default()
             }],
             ..v1::Status::default()

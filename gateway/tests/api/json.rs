@@ -343,7 +343,7 @@ async fn a_mass_loss_is_shown_and_accepted() {
         cluster: cluster.clone(),
         epoch: Epoch(1),
         at: Timestamp(1),
-        mesos_contact: None,
+        signs: Default::default(),
         address: String::new(),
         trouble: None,
         loss: Some(loss),

@@ -139,7 +139,7 @@ async fn place(world: &World, job: JobId, address: String) {
         cluster: cluster.clone(),
         epoch,
         at: Timestamp(1),
-        mesos_contact: None,
+        signs: Default::default(),
         address,
         trouble: None,
         loss: None,

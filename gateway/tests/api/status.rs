@@ -4,9 +4,10 @@
 use crate::http::Answer;
 use crate::limits::Hanging;
 use crate::world::{HELLO, MEMBER, World};
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Wish};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::forgotten::ForgottenHosts;
+use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
@@ -128,8 +129,13 @@ async fn add_east(storage: &dyn Store) {
     storage.decide(decision).await.unwrap();
     let state = ClusterState {
         cluster: east,
-        contact: Contact::Fresh,
-        since: Timestamp(1_000),
+        health: ClusterHealth {
+            health: Health::Healthy,
+            since: Timestamp(1_000),
+            // A resource manager whose clock is ahead has confirmed it.
+            as_of: Timestamp(1 << 42),
+            ..ClusterHealth::default()
+        },
         capacity: Resources::ZERO,
         used: Resources::ZERO,
         hosts: 3,
@@ -166,8 +172,8 @@ async fn every_answer_states_its_age_while_no_resource_manager_answers() {
     let path = format!("/v1/{}", job["name"].as_str().unwrap());
     let fresh = world.get("/v1/clusters").await;
     assert_eq!(
-        (stale(&fresh), &fresh.json()["clusters"][0]["contact"]),
-        (None, &"CONTACT_FRESH".into())
+        (stale(&fresh), &fresh.json()["clusters"][0]["health"]),
+        (None, &"HEALTH_HEALTHY".into())
     );
     assert_eq!(world.get(&path).await.json()["staleSince"], Value::Null);
 
@@ -177,8 +183,8 @@ async fn every_answer_states_its_age_while_no_resource_manager_answers() {
     let said = stale(&away).unwrap();
     assert!(said.starts_with("resource-manager since 20"), "{said}");
     let cluster = &away.json()["clusters"][0];
-    assert_eq!(cluster["contact"], "CONTACT_UNKNOWN");
-    let since = cluster["contactSince"].as_str().unwrap();
+    assert_eq!(cluster["health"], "HEALTH_HEALTHY");
+    let since = cluster["healthUnconfirmedSince"].as_str().unwrap();
     assert!(since.starts_with("20"), "{since}");
     for (path, field) in [
         (path.clone(), "/staleSince"),
@@ -195,7 +201,10 @@ async fn every_answer_states_its_age_while_no_resource_manager_answers() {
         page.contains("No leader answers: resource-manager since"),
         "{page}"
     );
-    assert!(page.contains("unknown") && !page.contains(">fresh<"), "{page}");
+    assert!(
+        page.contains("healthy") && page.contains("unconfirmed since"),
+        "{page}"
+    );
     let ready = world.get("/readyz").await;
     assert_eq!(
         (ready.status, holds(&ready, "leader of resource-manager")),
@@ -207,7 +216,8 @@ async fn every_answer_states_its_age_while_no_resource_manager_answers() {
 
     manager.stands(RoleStanding::Leader);
     let back = until(&world, "/v1/clusters", |answer| stale(answer).is_none()).await;
-    assert_eq!(back.json()["clusters"][0]["contact"], "CONTACT_FRESH");
+    let cluster = &back.json()["clusters"][0];
+    assert_eq!(cluster["healthUnconfirmedSince"], Value::Null);
     assert_eq!(world.get(&path).await.json()["staleSince"], Value::Null);
 }
 

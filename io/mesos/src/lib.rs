@@ -28,5 +28,5 @@ pub use dial::{Dial, Io, Tcp};
 pub use echelon_proto::convert::mesos::Framework;
 pub use files::{FilesError, Piece, pod_file, read_file, sandbox_file};
 pub use master::{Endpoint, Masters, MastersError};
-pub use probe::Probe;
+pub use probe::{MasterAnswer, Probe};
 pub use zookeeper::Url as ZooKeeperUrl;

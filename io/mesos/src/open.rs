@@ -183,7 +183,7 @@ pub fn post(
     request
 }
 
-fn header_text(headers: &HeaderMap, name: &str) -> String {
+pub(crate) fn header_text(headers: &HeaderMap, name: &str) -> String {
     let value = headers.get(name).and_then(|v| v.to_str().ok());
     value.unwrap_or_default().to_owned()
 }

@@ -127,6 +127,22 @@ impl Readiness {
     }
 }
 
+impl Report {
+    /// The same if a condition is required, too. One that is not known does not hold.
+    pub fn require(&mut self, name: &str) {
+        match self.conditions.iter_mut().find(|c| c.name == name) {
+            Some(condition) => condition.required = true,
+            None => self.conditions.push(ConditionReport {
+                name: name.to_owned(),
+                ready: false,
+                required: true,
+                reason: Some("it is not known here".to_owned()),
+            }),
+        }
+        self.ready = self.conditions.iter().all(|c| c.ready || !c.required);
+    }
+}
+
 impl Condition {
     /// The condition holds.
     pub fn ready(&self) {

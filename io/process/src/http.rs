@@ -5,7 +5,7 @@
 
 use crate::health::Readiness;
 use crate::metrics::{self, Metrics};
-use ::http::{HeaderValue, Method, Response, StatusCode, header};
+use ::http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -47,8 +47,8 @@ pub struct ListenError {
 impl Admin {
     /// The answer to a request, or nothing when the path is not an admin path.
     #[must_use]
-    pub fn answer(&self, method: &Method, path: &str) -> Option<Response<Bytes>> {
-        let answer = match path {
+    pub fn answer(&self, method: &Method, uri: &Uri) -> Option<Response<Bytes>> {
+        let answer = match uri.path() {
             "/metrics" | "/healthz" | "/readyz" if !matches!(*method, Method::GET | Method::HEAD) => {
                 let mut answer = text(
                     StatusCode::METHOD_NOT_ALLOWED,
@@ -66,14 +66,20 @@ impl Admin {
                 metrics::exposition(&self.metrics),
             ),
             "/healthz" => text(StatusCode::OK, "application/json", "{\"alive\":true}\n"),
-            "/readyz" => self.ready(),
+            "/readyz" => self.ready(uri.query()),
             _ => return None,
         };
         Some(answer)
     }
 
-    fn ready(&self) -> Response<Bytes> {
-        let report = self.readiness.report();
+    /// Whether the process is ready. With `cluster=NAME` the answer is about that cluster, too.
+    fn ready(&self, query: Option<&str>) -> Response<Bytes> {
+        let mut report = self.readiness.report();
+        let fields = query.unwrap_or_default().as_bytes();
+        let mut clusters = form_urlencoded::parse(fields).filter(|(key, _)| key == "cluster");
+        if let Some((_, cluster)) = clusters.next() {
+            report.require(&format!("cluster {cluster}"));
+        }
         let status = if report.ready {
             StatusCode::OK
         } else {
@@ -146,15 +152,13 @@ fn serve_connection(
     admin: Arc<Admin>,
 ) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send {
     let service = service_fn(move |request: ::http::Request<hyper::body::Incoming>| {
-        let answer = admin
-            .answer(request.method(), request.uri().path())
-            .unwrap_or_else(|| {
-                text(
-                    StatusCode::NOT_FOUND,
-                    "text/plain",
-                    "here are /metrics, /healthz and /readyz\n",
-                )
-            });
+        let answer = admin.answer(request.method(), request.uri()).unwrap_or_else(|| {
+            text(
+                StatusCode::NOT_FOUND,
+                "text/plain",
+                "here are /metrics, /healthz and /readyz\n",
+            )
+        });
         async move { Ok::<_, Infallible>(answer.map(Full::new)) }
     });
     http1::Builder::new()

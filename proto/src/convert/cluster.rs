@@ -1,9 +1,11 @@
 //! Clusters between the public wire and the model.
 
-use super::instance::contact;
-use super::quantity::{resources, timestamp};
+use super::instance::health;
+use super::quantity::{duration, resources, timestamp};
 use crate::echelon::v1;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, MassLoss, Wish};
+use echelon_core_model::Timestamp;
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, MassLoss, Wish};
+use echelon_core_model::health::{ClusterHealth, HealthCause};
 
 /// To the wire.
 #[must_use]
@@ -24,9 +26,11 @@ pub fn read_wish(number: i32) -> Option<Wish> {
         .find(|w| i32::from(wish(*w)) == number)
 }
 
-/// To the wire: the wish, what the resource manager says, and what the shard says.
+/// To the wire: the desired state, what the resource manager observes, and what the shard reports.
 #[must_use]
 pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Heartbeat>) -> v1::Cluster {
+    let observed = state.map(|s| &s.health);
+    let silent = observed.filter(|h| h.health.is_silence());
     v1::Cluster {
         name: format!("clusters/{}", c.id),
         cluster_id: c.id.to_string(),
@@ -35,18 +39,45 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         wish: wish(c.wish).into(),
         mesos_address: c.mesos.clone(),
         labels: c.labels.clone(),
-        contact: contact(state.map_or(Contact::Joining, |s| s.contact)).into(),
-        contact_since: state.map(|s| timestamp(s.since)),
+        health: health(observed.map(|h| h.health).unwrap_or_default()).into(),
+        health_since: observed.map(|h| timestamp(h.since)),
+        health_causes: causes(observed),
+        health_unconfirmed_since: None,
+        silence: observed.map_or(0, |h| h.silence),
+        silence_waited: silent.map(|h| duration(h.waited)),
+        recovering_until: observed.and_then(ClusterHealth::hold_until).map(timestamp),
         capacity: state.map(|s| resources(&s.capacity)),
         used: state.map(|s| resources(&s.used)),
         hosts: state.map_or(0, |s| s.hosts),
         heartbeat_time: heartbeat.map(|h| timestamp(h.at)),
-        mesos_contact_time: heartbeat.and_then(|h| h.mesos_contact).map(timestamp),
+        mesos_event_time: heartbeat.and_then(event_time).map(timestamp),
         shard_address: heartbeat.map(|h| h.address.clone()).unwrap_or_default(),
         shard_epoch: heartbeat.map_or(0, |h| h.epoch.0),
         trouble: heartbeat.and_then(|h| h.trouble.clone()).unwrap_or_default(),
         loss: heartbeat.and_then(|h| h.loss).map(|l| loss(&l, c.accepted_loss)),
     }
+}
+
+/// Why a cluster is not simply healthy. One of which nothing is stored has not reported yet.
+fn causes(observed: Option<&ClusterHealth>) -> Vec<v1::HealthCause> {
+    let causes = observed.map_or(&[HealthCause::NoReport][..], |h| &h.causes);
+    let shown = causes.iter().map(|cause| {
+        let (_, count, of) = cause.parts();
+        v1::HealthCause {
+            code: cause.word().to_owned(),
+            sentence: cause.to_string(),
+            count,
+            of,
+        }
+    });
+    shown.collect()
+}
+
+/// When a shard's leader last received an event of Mesos, by its own clock.
+#[must_use]
+pub fn event_time(heartbeat: &Heartbeat) -> Option<Timestamp> {
+    let age = heartbeat.signs.event_age?;
+    Some(Timestamp(heartbeat.at.0.saturating_sub(age.0)))
 }
 
 fn loss(loss: &MassLoss, accepted: u64) -> v1::MassLoss {

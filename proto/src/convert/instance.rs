@@ -4,7 +4,7 @@ use super::quantity::timestamp;
 use super::reason::reason;
 use super::runtime::port;
 use crate::echelon::v1;
-use echelon_core_model::cluster::Contact;
+use echelon_core_model::health::Health;
 use echelon_core_model::instance::{Counts, Run};
 use echelon_core_model::pod::Member;
 use echelon_core_model::volume::HeldVolume;
@@ -39,12 +39,16 @@ pub fn read_run_state(number: i32) -> Option<RunState> {
 
 /// To the wire.
 #[must_use]
-pub const fn contact(contact: Contact) -> v1::Contact {
-    match contact {
-        Contact::Joining => v1::Contact::Joining,
-        Contact::Fresh => v1::Contact::Fresh,
-        Contact::Silent => v1::Contact::Silent,
-        Contact::Unreachable => v1::Contact::Unreachable,
+pub const fn health(health: Health) -> v1::Health {
+    match health {
+        Health::Joining => v1::Health::Joining,
+        Health::Healthy => v1::Health::Healthy,
+        Health::Recovering => v1::Health::Recovering,
+        Health::Degraded => v1::Health::Degraded,
+        Health::WithoutMesos => v1::Health::WithoutMesos,
+        Health::WithoutAgents => v1::Health::WithoutAgents,
+        Health::CutOff => v1::Health::CutOff,
+        Health::Lost => v1::Health::Lost,
     }
 }
 

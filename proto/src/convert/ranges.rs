@@ -4,6 +4,7 @@
 use super::{FieldError, FieldProblem};
 use crate::FILE_DESCRIPTOR_SET;
 use echelon_core_model::class::MOST_A_CLUSTER;
+use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::MAX_INSTANCES;
 use prost::{Message as _, Name};
 use prost_types::field_descriptor_proto::{Label, Type};
@@ -58,6 +59,8 @@ const AMOUNT: Range = Range::up_to(1 << 60);
 const INSTANCE: Range = Range::up_to(u32::MAX as i128);
 /// Instances of all groups of one job.
 const JOB_INSTANCES: Range = Range::up_to(MAX_INSTANCES as i128);
+/// How often a hold after a bad state is doubled.
+const DOUBLINGS: Range = Range::up_to(ClusterHealth::MOST_DOUBLINGS as i128);
 /// Instances of one class that fit in a cluster.
 const FITS: Range = Range::up_to(MOST_A_CLUSTER as i128);
 /// A secret that was drawn, or a hash.
@@ -75,6 +78,8 @@ const EXIT: Range = Range {
 /// Numbers by `Message.field`, before those by their field alone. The packages of rows and of streams have no
 /// field of one name twice that needs another range, but for these.
 const BY_FIELD: &[(&str, Range)] = &[
+    ("AgentCounts.active", INSTANCE),
+    ("AgentCounts.unreachable", INSTANCE),
     ("AssignedRange.generation", COUNTER),
     ("Block.number", INSTANCE),
     ("CheckInstancesRequest.instances", JOB_INSTANCES),
@@ -89,6 +94,9 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("FitsReport.left_out", INSTANCE),
     ("FitsReport.revision", SEQUENCE),
     ("Grant.number", STAMP),
+    ("HealthCause.code", CODE),
+    ("HealthCause.count", INSTANCE),
+    ("HealthCause.of", INSTANCE),
     ("Instance.number", INSTANCE),
     ("InstanceRecord.number", INSTANCE),
     ("MassLoss.number", MILLIS),
@@ -121,6 +129,8 @@ const BY_FIELD: &[(&str, Range)] = &[
 const BY_NAME: &[(&str, Range)] = &[
     ("active", WHOLE),
     ("adopted", NO_EPOCH),
+    ("answer_age_ms", MILLIS),
+    ("as_of_ms", MILLIS),
     ("attempt", INSTANCE),
     ("attempts", INSTANCE),
     ("attributes_left_out", INSTANCE),
@@ -132,13 +142,16 @@ const BY_NAME: &[(&str, Range)] = &[
     ("by_state", WHOLE),
     ("class", INSTANCE),
     ("code", CODE),
+    ("commit_age_ms", MILLIS),
     ("count", WHOLE),
     ("cpus", AMOUNT),
     ("crash_looping", WHOLE),
     ("disk", AMOUNT),
     ("displaced", WHOLE),
+    ("doublings", DOUBLINGS),
     ("ended_version", WHOLE),
     ("epoch", EPOCH),
+    ("event_age_ms", MILLIS),
     ("exit_code", EXIT),
     ("failed", WHOLE),
     ("failed_version", COUNTER),
@@ -185,27 +198,32 @@ const BY_NAME: &[(&str, Range)] = &[
     ("restarting", WHOLE),
     ("restarts", COUNTER),
     ("resumed", NO_EPOCH),
+    ("returned_at_ms", MILLIS),
     ("revision", COUNTER),
     ("run", COUNTER),
     ("running", WHOLE),
     ("runs", WHOLE),
     ("sequence", SEQUENCE),
     ("settled", NO_EPOCH),
+    ("silence", WHOLE),
     ("size_mib", AMOUNT),
     ("spec_version", COUNTER),
     ("state", CODE),
     ("stopped", WHOLE),
+    ("subscription_age_ms", MILLIS),
     ("succeeded", WHOLE),
     ("superseded", EPOCH),
     ("taken", WHOLE),
     ("taken_over", WHOLE),
     ("tasks", INSTANCE),
+    ("unanswered", INSTANCE),
     ("unstarted", WHOLE),
     ("update_below", INSTANCE),
     ("update_failures", WHOLE),
     ("updated", WHOLE),
     ("version", WHOLE),
     ("volumes_left_out", INSTANCE),
+    ("waited_ms", MILLIS),
     ("why", CODE),
     ("written", STAMP),
 ];

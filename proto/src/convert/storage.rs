@@ -6,6 +6,7 @@ mod control;
 mod drain;
 mod event;
 mod failure;
+mod health;
 mod host_pool;
 mod instance;
 mod job;

@@ -1,18 +1,20 @@
 //! Any value of the stored and sent types, small but with every corner: absent, empty, largest.
 
 mod classes;
+mod health;
 mod host_pools;
 mod logs;
 mod role_state;
 
 pub use classes::{class_fits, named_classes};
+pub use health::shard_signs;
 pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
 pub use role_state::role_state;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Grant, OwnChanges};
@@ -698,26 +700,18 @@ pub fn forgotten_hosts() -> impl Strategy<Value = ForgottenHosts> {
 }
 
 pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
-    let contact = select(vec![
-        Contact::Joining,
-        Contact::Fresh,
-        Contact::Silent,
-        Contact::Unreachable,
-    ]);
     let fields = (
         cluster_id(),
-        contact,
-        at(),
+        health::cluster_health(),
         resources(),
         resources(),
         any::<u32>(),
         resources(),
     );
     fields.prop_map(
-        |(cluster, contact, since, capacity, used, hosts, largest_host)| ClusterState {
+        |(cluster, health, capacity, used, hosts, largest_host)| ClusterState {
             cluster,
-            contact,
-            since,
+            health,
             capacity,
             used,
             hosts,
@@ -742,18 +736,18 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         cluster_id(),
         epoch(),
         at(),
-        of(at()),
+        health::shard_signs(),
         text(),
         of(text()),
         of(mass_loss()),
         of(at()),
     );
     fields.prop_map(
-        |(cluster, epoch, at, mesos_contact, address, trouble, loss, no_manager_since)| Heartbeat {
+        |(cluster, epoch, at, signs, address, trouble, loss, no_manager_since)| Heartbeat {
             cluster,
             epoch,
             at,
-            mesos_contact,
+            signs,
             address,
             trouble,
             loss,

@@ -4,7 +4,7 @@ use crate::trace::{ClusterCapacity, HostClass};
 use echelon_core_model::cluster::{HostView, Slack};
 use echelon_core_model::directive::{Capacity, Part};
 use echelon_core_model::ports::PortSet;
-use echelon_core_model::{ClusterId, HostId, HostPoolName, Resources, Timestamp};
+use echelon_core_model::{ClusterId, HostId, HostPoolName, Resources};
 use echelon_core_placement::Hosts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -174,9 +174,8 @@ impl ClusterHosts {
 
     /// The sums that a shard reports. What is used follows from the slices: the resource manager counts what
     /// it granted.
-    pub fn capacity(&self, now: Timestamp) -> Capacity {
+    pub fn capacity(&self) -> Capacity {
         let mut out = Capacity {
-            mesos_contact: Some(now),
             ..Capacity::default()
         };
         let by_pool = self
@@ -291,7 +290,7 @@ mod tests {
             hosts.views().iter().map(|v| (v.id.clone(), v.draining)).collect()
         };
         assert_eq!(left(&hosts), [(ids[1].clone(), false), (ids[2].clone(), true)]);
-        let capacity = hosts.capacity(Timestamp(1));
+        let capacity = hosts.capacity();
         assert_eq!(
             (capacity.total.cpus, capacity.closed.cpus, capacity.hosts),
             (7, 1, 1)

@@ -80,7 +80,8 @@ fn config() -> Config {
         heads_within: NOT_HERE,
         reread: NOT_HERE,
         silent_after: NOT_HERE,
-        unreachable_after: NOT_HERE,
+        heartbeats: NOT_HERE,
+        lost_after: NOT_HERE,
         tombstones: NOT_HERE,
         turns: TURNS,
         ..usual
@@ -319,7 +320,7 @@ impl<'a, 'b> Replay<'a, 'b> {
             }
             Happening::Report(n) => {
                 self.reporting.remove(&n);
-                let reports = self.shards.get_mut(n).map(|s| s.report(self.now));
+                let reports = self.shards.get_mut(n).map(|s| s.report());
                 for report in reports.into_iter().flatten() {
                     self.counter.report(&report);
                     self.todo.push_back(Event::Report(link(n), report));

@@ -13,6 +13,7 @@ use echelon_core_model::directive::{
     ClassFits, Directive, NamedClasses, Order, OwnChanges, RETURNABLE, Report, ReportPart, SliceOrder,
     SliceReport,
 };
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
@@ -415,7 +416,7 @@ impl<'a> Shard<'a> {
 
     /// Everything, where that was asked for, or what has changed since the last report. Preemption requests
     /// come first, so that no capacity counts as held for an instance that has begun.
-    pub fn report(&mut self, now: Timestamp) -> Vec<Report> {
+    pub fn report(&mut self) -> Vec<Report> {
         let mut parts: Vec<ReportPart> = self.claims.news().into_iter().collect();
         let untold = std::mem::take(&mut self.untold);
         let is_capacity_untold = std::mem::take(&mut self.is_capacity_untold);
@@ -429,9 +430,13 @@ impl<'a> Shard<'a> {
         let slices = slices
             .chunks(SLICES_A_PART)
             .map(|c| ReportPart::Slices(c.to_vec()));
-        let capacity = || ReportPart::Capacity(Box::new(self.hosts.capacity(now)));
+        let capacity = || ReportPart::Capacity(Box::new(self.hosts.capacity()));
         if is_full {
-            parts.push(ReportPart::FullStart);
+            let signs = ShardSigns {
+                subscribed: true,
+                ..ShardSigns::default()
+            };
+            parts.extend([ReportPart::FullStart, ReportPart::Signs(signs)]);
             parts.extend(slices);
             parts.extend([capacity(), ReportPart::FullEnd]);
         } else {

@@ -58,11 +58,17 @@ fn all_lead(status: &Value) -> bool {
     lead(status, "resource-manager", 1) && lead(status, "shard", 2)
 }
 
-fn contacts(federation: &Federation) -> (Vec<String>, String) {
+/// The health of each cluster, how many of these are unconfirmed, and what is said beside the list.
+fn health(federation: &Federation) -> (Vec<String>, usize, String) {
     let (clusters, beside) = federation.command(&["cluster", "list"]).unwrap();
-    let all = clusters.as_array().unwrap().iter();
-    let contacts = all.map(|cluster| cluster["contact"].as_str().unwrap_or_default().to_owned());
-    (contacts.collect(), beside)
+    let all = clusters.as_array().unwrap();
+    let health = all
+        .iter()
+        .map(|cluster| cluster["health"].as_str().unwrap_or_default().to_owned());
+    let unconfirmed = all
+        .iter()
+        .filter(|cluster| cluster["health_unconfirmed_since"].is_string());
+    (health.collect(), unconfirmed.count(), beside)
 }
 
 #[test]
@@ -95,8 +101,8 @@ fn every_sign_tells_what_is_away() {
                     .any(|said| said.contains("no leader of resource-manager answers"))
         },
     );
-    let (heard, beside) = contacts(&federation);
-    assert_eq!(heard, ["unknown", "unknown"]);
+    let (_, unconfirmed, beside) = health(&federation);
+    assert_eq!(unconfirmed, 2);
     assert!(beside.contains("resource-manager since"), "{beside}");
     assert!(federation.get(&job).unwrap()["staleSince"].is_string());
 
@@ -113,14 +119,14 @@ fn every_sign_tells_what_is_away() {
         let absent = manager.iter().any(|shown| shown["absentSince"].is_string());
         absent && lead(status, "shard", 2)
     });
-    let (heard, beside) = contacts(&federation);
-    assert_eq!(heard, ["unknown", "unknown"]);
+    let (_, unconfirmed, beside) = health(&federation);
+    assert_eq!(unconfirmed, 2);
     assert!(beside.contains("resource-manager since"), "{beside}");
     federation.start_again("resource-manager").unwrap();
     until_status(&federation, "the resource manager to lead again", all_lead);
-    wait::until("clusters to be fresh", PATIENCE, || {
-        let (heard, beside) = contacts(&federation);
-        Ok((heard == ["fresh", "fresh"] && beside.is_empty()).then_some(()))
+    wait::until("clusters to be healthy", PATIENCE, || {
+        let (found, unconfirmed, beside) = health(&federation);
+        Ok((found == ["healthy", "healthy"] && unconfirmed == 0 && beside.is_empty()).then_some(()))
     })
     .unwrap();
 }

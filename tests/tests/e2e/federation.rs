@@ -114,6 +114,20 @@ impl Federation {
         self.process(name)?.start_again()
     }
 
+    /// Stops a process in place: its sockets stay open and answer nothing.
+    pub fn pause(&mut self, name: &str) -> Result<()> {
+        self.process(name)?.server().pause()
+    }
+
+    pub fn resume(&mut self, name: &str) -> Result<()> {
+        self.process(name)?.server().resume()
+    }
+
+    /// Status and text of a path of the gateway.
+    pub fn page(&self, path: &str) -> Result<(u16, String)> {
+        http::get(self.gateway, path)
+    }
+
     /// Silences the membership servers for all processes, or lets them answer again.
     pub fn silence_membership(&self, silent: bool) {
         self.meets.set(if silent { Mode::Silence } else { Mode::Pass });
@@ -177,8 +191,13 @@ impl Federation {
 
     /// Waits until a job is in a state.
     pub fn wait_for(&self, job: &str, state: &str) -> Result<()> {
+        self.wait_for_within(job, state, PATIENCE)
+    }
+
+    /// The same for as long.
+    pub fn wait_for_within(&self, job: &str, state: &str, within: Duration) -> Result<()> {
         let mut last = Value::Null;
-        let waited = wait::until(&format!("{job} to be {state}"), PATIENCE, || {
+        let waited = wait::until(&format!("{job} to be {state}"), within, || {
             last = self.get(job)?;
             Ok((last["state"] == state).then_some(()))
         });

@@ -7,7 +7,7 @@ use crate::progress;
 use crate::view::{Federation, Part};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::BLOCK_SIZE;
-use echelon_core_model::cluster::{Contact, Heartbeat};
+use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::instance::{InstanceRecord, SliceRow};
 use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::spec::{GroupSpec, JobSpec, OnSilence};
@@ -325,8 +325,11 @@ impl Scene {
     }
 
     fn waiting(&self, group: &GroupName, cluster: Option<&Part>) -> (Reason, Option<Timestamp>) {
-        if let Some(part) = cluster.filter(|p| p.contact == Contact::Unreachable) {
-            return (Reason::new(ReasonCode::ClusterSilent).at(&part.name), part.since);
+        if let Some(part) = cluster.filter(|p| p.health.is_silence()) {
+            return (
+                Reason::new(ReasonCode::ClusterUnhealthy).at(&part.name),
+                part.since,
+            );
         }
         // What the resource manager said last may be long ago.
         let no_manager = Reason::new(ReasonCode::NoResourceManager);

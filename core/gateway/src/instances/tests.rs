@@ -2,7 +2,8 @@ use super::*;
 use crate::error::Code;
 use crate::testing::{Memory, NOW, run};
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder};
-use echelon_core_model::cluster::{Contact, MassLoss};
+use echelon_core_model::cluster::MassLoss;
+use echelon_core_model::health::Health;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
 use echelon_core_model::spec::{JobKind, OnSilence};
@@ -206,19 +207,20 @@ fn what_cannot_be_read_is_unknown_and_said() {
 fn silence_is_shown_with_its_age() {
     let mut case = Case::new(1).held((0, 0), "a", 1, None);
     let a = ClusterId::new("a");
-    for (contact, ago, stale) in [
-        (Contact::Fresh, Span::seconds(3), false),
-        (Contact::Fresh, Span::seconds(60), true),
-        (Contact::Silent, Span::seconds(3), true),
-        (Contact::Unreachable, Span::seconds(3), true),
+    for (health, ago, stale) in [
+        (Health::Healthy, Span::seconds(3), false),
+        (Health::Healthy, Span::seconds(60), true),
+        (Health::Degraded, Span::seconds(3), false),
+        (Health::WithoutMesos, Span::seconds(3), true),
+        (Health::CutOff, Span::seconds(3), true),
     ] {
-        case.store.contact(&a, contact, Timestamp(NOW.0 - ago.0));
+        case.store.health(&a, health, Timestamp(NOW.0 - ago.0));
         let seen = case.list(InstanceFilter::default(), 10, None);
         let part = seen.page.items[0].cluster.as_ref().unwrap();
-        assert_eq!((part.is_stale(), part.age), (stale, Some(ago)), "{contact}");
-        let silent = contact == Contact::Unreachable;
+        assert_eq!((part.is_stale(), part.age), (stale, Some(ago)), "{health}");
+        let silent = health.is_silence();
         assert_eq!(
-            seen.page.items[0].reason.code == ReasonCode::ClusterSilent,
+            seen.page.items[0].reason.code == ReasonCode::ClusterUnhealthy,
             silent
         );
     }
@@ -258,7 +260,7 @@ fn what_is_assigned_to_no_cluster_says_that_no_resource_manager_is_heard() {
     let mut case = Case::new(1);
     let clusters = ["a", "b"].map(ClusterId::new);
     for cluster in &clusters {
-        case.store.contact(cluster, Contact::Fresh, NOW);
+        case.store.health(cluster, Health::Healthy, NOW);
         case.store.heartbeats.get_mut(cluster).unwrap().no_manager_since = Some(NOW);
     }
     let reason = |case: &mut Case| {
@@ -306,7 +308,7 @@ fn every_pending_instance_has_its_reason() {
     case.store.progress.get_mut(&JOB).unwrap().waiting.clear();
     assert_eq!(reason(&mut case), ReasonCode::AwaitingGrant);
     let a = ClusterId::new("a");
-    case.store.contact(&a, Contact::Fresh, NOW);
+    case.store.health(&a, Health::Healthy, NOW);
     case.store.heartbeats.get_mut(&a).unwrap().no_manager_since = Some(NOW);
     assert_eq!(reason(&mut case), ReasonCode::NoResourceManager);
     case.store.heartbeats.get_mut(&a).unwrap().no_manager_since = None;
@@ -454,7 +456,7 @@ fn outlook(change: impl FnOnce(&mut Memory, &ClusterId)) -> String {
     run.observed_at = Span::minutes(10);
     let mut case = Case::new(1).held((0, 0), "a", 1, None).record("a", 0, record);
     let a = ClusterId::new("a");
-    case.store.contact(&a, Contact::Fresh, NOW);
+    case.store.health(&a, Health::Healthy, NOW);
     case.store.shards.entry(a.clone()).or_default().observed = Span::minutes(12);
     let spec = case.store.specs.get_mut(&(JOB, 1)).unwrap();
     spec.on_unreachable = OnSilence::Replace(Span::minutes(5));

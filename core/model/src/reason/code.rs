@@ -98,7 +98,7 @@ reason_codes! {
     /// No cluster has room.
     NoClusterCapacity = 21,
     /// The shard of a cluster that it could use has not reported yet.
-    ClusterSilent = 22,
+    ClusterUnhealthy = 22,
     /// A cluster that it could use is cordoned or draining.
     ClusterCordoned = 23,
     /// The grant has not reached the shard yet.

@@ -16,7 +16,7 @@ impl ReasonCode {
             Self::Moved => "leaves its cluster, and is assigned to another one",
             Self::NoCluster => "no cluster passes its filters",
             Self::NoClusterCapacity => "no cluster has room for it",
-            Self::ClusterSilent => "the cluster has not reported",
+            Self::ClusterUnhealthy => "the cluster cannot start work now",
             Self::ClusterCordoned => "the cluster takes no new work",
             Self::AwaitingGrant => "the grant is on its way to the shard",
             Self::HostResources => "hosts have too little left",

@@ -7,9 +7,9 @@ use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, avoided, have, pool_of, terms_of, unbound, unit_of};
 use crate::demand::slices::{Line, is_unplaced, lines};
 use crate::facts::FederationFacts;
+use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::cluster::{Contact, Wish};
 use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
@@ -63,7 +63,8 @@ fn grain(spec: &JobSpec, group: &GroupName) -> u64 {
     count.map_or(1, |g| u64::from(g.instances).div_ceil(GRAINS).max(1))
 }
 
-/// How many indexes of a slice may stay bound without a grant. A slice with nothing granted may have none.
+/// How many indexes of a slice may stay bound without a grant, where so many of the group are granted at its
+/// cluster. Where nothing is granted, none may.
 /// Other slices may have the rest of a grain. Batch work that is no gang may have any number: its bound
 /// indexes begin as its instances end.
 pub(crate) fn allowance(spec: &JobSpec, line: &Line, granted: u64) -> u64 {
@@ -187,8 +188,11 @@ pub(crate) fn ahead(
         let open = |l: &&Line| takes_ahead(facts, job, spec, &l.key) && !avoid.contains(&l.key.cluster);
         for line in of_group().filter(open) {
             let active = running(line);
-            let stock = line.count.startable().saturating_sub(line.allocated);
-            if stock >= active {
+            let there = all
+                .iter()
+                .filter(|l| l.key.group == group.name && l.key.cluster == line.key.cluster);
+            let stock = there.map(|l| l.count.startable().saturating_sub(l.allocated));
+            if stock.fold(0, u64::saturating_add) >= active {
                 continue;
             }
             let kept = kept_unbound(facts, capacity, of, &line.key.cluster, most);
@@ -206,8 +210,7 @@ pub(crate) fn ahead(
 /// leave.
 fn takes_ahead(facts: &FederationFacts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
     let view = facts.clusters.get(&key.cluster);
-    let open =
-        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active && v.contact() == Contact::Fresh);
+    let open = view.is_some_and(ClusterView::takes_work);
     let name = view.and_then(|v| v.row.as_ref()).map(|row| row.name.as_str());
     let chosen = name.is_some_and(|name| names_cluster(&spec.clusters, &key.cluster, name));
     let ranges = job.decided.ranges(&key.group).iter();

@@ -6,7 +6,7 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::{Asker, Work, total, without_gpus};
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use echelon_core_model::cluster::{Cluster, Contact};
+use echelon_core_model::cluster::Cluster;
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Resources};
@@ -125,7 +125,8 @@ fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
         id: row.id.clone(),
         name: row.name.clone(),
         wish: row.wish,
-        contact: told.map_or(Contact::Joining, |_| c.contact()),
+        new_work: c.new_work(),
+        health: c.state.as_ref().map(|s| s.health.clone()).unwrap_or_default(),
         hosts: told.map_or(0, |c| c.hosts),
         largest_host: told.map(|c| c.largest_host).unwrap_or_default(),
         room: Resources::ZERO,

@@ -4,8 +4,6 @@ use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::capacity::left;
-use crate::facts::cluster::ClusterView;
-use echelon_core_model::cluster::Wish;
 use echelon_core_pools::{HostPoolIdx, PoolSums, Rooms};
 use std::sync::Arc;
 
@@ -18,7 +16,7 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, sums: &PoolSums, entitled
             let taken = ledger.use_on(id, on);
             if on.is_none() { taken.or_used(c) } else { taken }
         };
-        let room = takes_work(c).then(|| left(c, &facts.host_pools, taken));
+        let room = c.takes_work().then(|| left(c, &facts.host_pools, taken));
         (id.clone(), room)
     });
     let hierarchy = Arc::clone(&facts.hierarchy);
@@ -29,8 +27,4 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, sums: &PoolSums, entitled
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
     out
-}
-
-fn takes_work(cluster: &ClusterView) -> bool {
-    cluster.takes_grants() && cluster.wish() == Wish::Active
 }

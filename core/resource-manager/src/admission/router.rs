@@ -119,8 +119,11 @@ impl<'a> Router<'a> {
         let class = InstanceClass::of(spec, group).map(|class| (class.digest(), class));
         let index = spec.groups.iter().position(|g| g.name == group.name);
         let limits = self.candidates.limits();
-        let clusters = self.candidates.of(self.candidates.asker(spec, group)).iter();
-        let all = clusters.map(|c| {
+        let (passed, _) = filter(
+            &of.demand(),
+            self.candidates.of(self.candidates.asker(spec, group)),
+        );
+        let all = passed.into_iter().map(|c| {
             let count = unit.shape.count_in(rooms.cluster(&c.id, side, unit)) / parts.max(1);
             let there = index.map_or(0, |i| self.ledger.allocated(id, &c.id, i));
             let more = class

@@ -141,6 +141,8 @@ fn of_cluster(view: &ClusterView) -> usize {
         words,
         capacity: _,
         fits: _,
+        signs: _,
+        judged_at: _,
         heartbeat: _,
         quarantine: _,
         found,

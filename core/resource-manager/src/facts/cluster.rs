@@ -5,8 +5,9 @@ use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
 use crate::facts::settling::Settling;
 use crate::facts::unsent::Unsent;
-use echelon_core_model::cluster::{Cluster, ClusterState, Contact, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
 use echelon_core_model::directive::{Capacity, SliceReport};
+use echelon_core_model::health::{ClusterHealth, Health, NewWork, ShardSigns};
 use echelon_core_model::{Epoch, Generation, GroupName, JobId, Timestamp, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct GroupWord {
 pub struct ClusterView {
     /// The row that a command wrote; `None` until it was read.
     pub row: Option<Cluster>,
-    /// Its connection state, as it was last stored.
+    /// Its health and capacity, as they were last stored.
     pub state: Option<ClusterState>,
     /// Its stream, while one is open.
     pub link: Option<LinkId>,
@@ -77,6 +78,10 @@ pub struct ClusterView {
     pub capacity: Option<Capacity>,
     /// How many instances of each class fit, as it was asked and has reported.
     pub fits: KnownFits,
+    /// What its shard observes, as reported last, and when this leader heard that.
+    pub signs: Option<(ShardSigns, Timestamp)>,
+    /// When this leader last judged its health.
+    pub judged_at: Option<Timestamp>,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// Until when its shard is in quarantine, since it reported what cannot be.
@@ -88,10 +93,23 @@ pub struct ClusterView {
 }
 
 impl ClusterView {
-    /// Its connection state.
+    /// Its health. One of which nothing is stored is joining.
     #[must_use]
-    pub fn contact(&self) -> Contact {
-        self.state.as_ref().map(|s| s.contact).unwrap_or_default()
+    pub fn health(&self) -> Health {
+        self.state.as_ref().map(|s| s.health.health).unwrap_or_default()
+    }
+
+    /// Whether its health lets it take new work. One that has not reported to this leader takes none.
+    #[must_use]
+    pub fn new_work(&self) -> NewWork {
+        let health = self.capacity.as_ref().and(self.state.as_ref()).map(|s| &s.health);
+        health.map_or(NewWork::Refused, ClusterHealth::new_work)
+    }
+
+    /// Whether new work may begin there.
+    #[must_use]
+    pub fn takes_work(&self) -> bool {
+        self.takes_grants() && self.wish() == Wish::Active && self.new_work() != NewWork::Refused
     }
 
     /// The desired state that operators have set. A cluster with a row that was not read yet takes nothing.
@@ -173,6 +191,8 @@ impl ClusterView {
             words: BTreeMap::new(),
             capacity: self.capacity.clone(),
             fits: self.fits.clone(),
+            signs: self.signs,
+            judged_at: self.judged_at,
             heartbeat: self.heartbeat.clone(),
             quarantine: self.quarantine,
             found: self.found.clone(),

@@ -50,6 +50,7 @@ pub fn opened(facts: &mut FederationFacts, cluster: &ClusterId, link: LinkId, no
     let view = facts.clusters.entry(cluster.clone()).or_default();
     view.link = Some(link);
     view.incoming = None;
+    view.signs = None;
     view.found.interrupt();
     view.fulls = 0;
     view.missed = false;
@@ -171,6 +172,7 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             out.capacity = true;
             view.capacity = Some(*capacity);
         }
+        ReportPart::Signs(signs) => view.signs = view.heard_at.map(|at| (signs, at)),
         ReportPart::Archived(jobs) => out.archived = jobs,
         ReportPart::Found(part) => {
             out.found |= part.ends;

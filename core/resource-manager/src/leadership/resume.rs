@@ -31,7 +31,8 @@ use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
-use echelon_core_model::cluster::{Contact, Wish};
+use echelon_core_model::cluster::Wish;
+use echelon_core_model::health::Health;
 use echelon_core_model::store::{Consistency, Leadership, Mark, Op, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, Reason, ReasonCode, Timestamp};
 
@@ -62,7 +63,7 @@ fn is_awaited(view: &ClusterView) -> bool {
     let Some(row) = &view.row else {
         return false;
     };
-    let is_away = matches!(view.contact(), Contact::Unreachable | Contact::Joining);
+    let is_away = view.health().is_silence() || view.health() == Health::Joining;
     let is_set_aside = row.wish == Wish::Left || (row.wish != Wish::Active && is_away);
     !is_set_aside && !view.found.counts()
 }

@@ -1,15 +1,14 @@
-//! What is stored and sent about clusters as time passes:
-//! the connection state of each, and its desired state.
+//! What is stored and sent about clusters as time passes: the health of each, and its desired state.
 
 use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
 use crate::facts::cluster::ClusterView;
-use crate::facts::connection::{changed_state, contact};
+use crate::facts::health::{Judged, changed_state, evidence, judge};
 use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
-use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::Order;
+use echelon_core_model::health::Health;
 use echelon_core_model::store::Write;
 use echelon_core_model::{Span, Timestamp};
 
@@ -28,10 +27,10 @@ impl ResourceManager {
         }
     }
 
-    /// The connection state of each cluster: stored when it changes.
-    /// A quiet cluster is asked for a full report.
-    pub(crate) fn contacts(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        let third = Span(self.config.silent_after.0 / 3);
+    /// Judges the health of each cluster and stores what has changed. A quiet cluster is asked for a full
+    /// report.
+    pub(crate) fn judge_clusters(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let half = Span(self.config.silent_after.0 / 2);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut claimed, mut changed) = (Vec::new(), Vec::new());
         let rested = now.since(self.timers.numbers) >= self.config.reread;
@@ -45,20 +44,24 @@ impl ResourceManager {
             .iter_mut()
             .filter(|(_, c)| c.row.is_some())
         {
-            let contact = contact(view, &self.config, self.timers.leading, now);
-            let capacity_only = view.state.as_ref().is_some_and(|s| s.contact == contact);
-            if let Some(next) = changed_state(id, view, contact, now) {
-                // Numbers alone are worth a write now and then; a contact that changes is worth one at once.
-                if (contact != Contact::Joining || view.state.is_some()) && (!capacity_only || rested) {
-                    if !capacity_only && !view.is_heard() {
-                        changed.push(id.clone());
-                    }
-                    view.state = Some(next.clone());
-                    self.writes.push(Write::ClusterState(next));
+            let evidence = evidence(view, &self.config, self.timers.leading, now);
+            let step = view.judged_at.replace(now).map(|at| now.since(at));
+            let before = view.state.as_ref().map(|s| s.health.clone()).unwrap_or_default();
+            let health = judge(&before, evidence, &self.config, Judged { now, step });
+            let is_same = (before.health, &before.causes) == (health.health, &health.causes);
+            let is_known = view.state.is_some() || health.health != Health::Joining;
+            if is_known && let Some(next) = changed_state(id, view, health) {
+                // Figures alone are stored now and then, other health at once.
+                if !is_same || rested {
+                    self.writes.push(Write::ClusterState(next.clone()));
                 }
+                if !is_same && !view.is_heard() {
+                    changed.push(id.clone());
+                }
+                view.state = Some(next);
             }
             let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
-            let is_quiet = since(view.heard_at.max(view.asked_at), third);
+            let is_quiet = since(view.heard_at.max(view.asked_at), half);
             let lacks =
                 (view.missed || view.settling == Settling::Unknown) && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));

@@ -3,11 +3,11 @@
 use crate::admission::router::Router;
 use crate::admission::second_round::EnforcedAmounts;
 use crate::admission::{RequestedCapacity, WithheldCapacity};
+use crate::facts::cluster::ClusterView;
 use crate::preemption::PreemptionInputs;
 use crate::preemption::claimants::withheld;
 use crate::preemption::victims::VictimCandidates;
 use echelon_core_model::claim::Quota;
-use echelon_core_model::cluster::Wish;
 use echelon_core_model::{ClusterId, Generation, JobId, Kind, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::{Held, Hold, Request, Rooms, Side, SliceRequest, Turn, Unit};
@@ -153,7 +153,7 @@ impl<'a> CapacityLeft<'a> {
     /// Whether something may begin at a cluster.
     pub(crate) fn takes(&self, cluster: &ClusterId) -> bool {
         let view = self.known.facts.clusters.get(cluster);
-        view.is_some_and(|v| v.takes_grants() && v.wish() == Wish::Active)
+        view.is_some_and(ClusterView::takes_work)
     }
 
     /// What a cluster has left of what a unit uses.

@@ -10,6 +10,7 @@ use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::health::NewWork;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
 use echelon_core_pools::Rooms;
@@ -119,7 +120,15 @@ fn of_unit(last: &LastAdmission, job: JobId, refusal: Reason) -> Reason {
 fn barred(facts: &FederationFacts, key: &SliceKey) -> Option<Reason> {
     let cluster = facts.clusters.get(&key.cluster)?;
     if !cluster.takes_grants() {
-        return Some(Reason::new(ReasonCode::ClusterSilent).at(key.cluster.as_str()));
+        return Some(Reason::new(ReasonCode::ClusterUnhealthy).at(key.cluster.as_str()));
+    }
+    if cluster.new_work() == NewWork::Refused {
+        let cause = cluster
+            .state
+            .as_ref()
+            .map(|s| s.health.to_string())
+            .unwrap_or_default();
+        return Some(Reason::new(ReasonCode::ClusterUnhealthy).at(format!("{}: {cause}", key.cluster)));
     }
     if cluster.wish() != Wish::Active {
         let reason = Reason::new(ReasonCode::ClusterCordoned);

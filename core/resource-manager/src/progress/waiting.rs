@@ -144,7 +144,7 @@ fn of_slice(
         // For quota or capacity it waits like what is bound nowhere.
         let is_of_cluster = matches!(
             refused.reason.code,
-            ReasonCode::ClusterSilent | ReasonCode::ClusterCordoned
+            ReasonCode::ClusterUnhealthy | ReasonCode::ClusterCordoned
         );
         out.add(
             cluster.filter(|_| is_of_cluster),
@@ -178,7 +178,7 @@ fn of_slice(
         .get(&key.cluster)
         .is_some_and(|c| c.takes_grants());
     let code = match (heard, job.grants.get(key)) {
-        (false, _) => ReasonCode::ClusterSilent,
+        (false, _) => ReasonCode::ClusterUnhealthy,
         // The shard has the grant and reports nothing more: it is looking for hosts.
         (true, Some(line)) if report.is_some_and(|r| r.grant_number >= line.number()) && !line.is_new() => {
             ReasonCode::AwaitingOffer

@@ -84,6 +84,11 @@ impl ResourceManager {
         }
         // The time that is left counts for the next bucket: a manager that turns seldom keeps the pace, too.
         self.timers.bucket = self.timers.bucket.plus(Span(due * every));
+        if now.since(self.timers.heartbeats) >= self.config.heartbeats {
+            self.timers.heartbeats = now;
+            let op = Op::Read(Query::Heartbeats, Consistency::Quorum);
+            self.ops.start(Purpose::Heartbeats, op, now, out);
+        }
         if now.since(self.timers.reread) >= self.config.reread {
             self.timers.reread = now;
             self.store_mark(now, out);
@@ -93,8 +98,6 @@ impl ResourceManager {
             self.read_pools(now, out);
             self.read_clusters(now, out);
             self.read_control(now, out);
-            let op = Op::Read(Query::Heartbeats, Consistency::Quorum);
-            self.ops.start(Purpose::Heartbeats, op, now, out);
         }
     }
 

@@ -17,6 +17,7 @@ use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::Victim;
 use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
 use echelon_core_model::directive::{Directive, Order, Report};
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::rollout::RolloutState;
@@ -696,6 +697,13 @@ impl Case {
             return;
         }
         self.beats = self.now.0 / 3000;
+        // A shard that hears nothing reports all the same.
+        if let Some(cluster) = self.held.as_ref().map(|(cluster, _)| cluster.clone())
+            && let Some(shard) = self.shards.get_mut(&cluster)
+        {
+            let report = shard.observed();
+            self.bring(&cluster, vec![report]);
+        }
         let alive: Vec<ClusterId> = self
             .shards
             .values()
@@ -707,7 +715,10 @@ impl Case {
                 cluster: cluster.clone(),
                 epoch: Epoch(1),
                 at: self.now,
-                mesos_contact: Some(self.now),
+                signs: ShardSigns {
+                    subscribed: true,
+                    ..ShardSigns::default()
+                },
                 address: String::new(),
                 trouble: None,
                 loss: None,

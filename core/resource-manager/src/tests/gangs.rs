@@ -80,7 +80,7 @@ fn a_gang_that_is_not_offered_enough_goes_where_it_is() {
     let at_a = assigned.holders.keys().any(|c| c.as_str() == "a");
     let other = if at_a { "b" } else { "a" };
     case.shard(other).unplaceable = None;
-    case.run_for(Span::seconds(40));
+    case.run_for(Span::seconds(30));
     assert_eq!(case.total_active(job), 0, "offers may still come");
     case.run_for(Span::seconds(40));
     assert_eq!(case.total_active(job), 6);

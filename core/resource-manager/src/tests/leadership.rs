@@ -6,8 +6,8 @@ use crate::event::Event;
 use crate::manager::ResourceManager;
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::bucket::JOB_BUCKETS;
-use echelon_core_model::cluster::Contact;
 use echelon_core_model::directive::{Report, ReportPart};
+use echelon_core_model::health::Health;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{
     Answer, Batch, Decision, Leadership, Mark, Op, OpFailure, OpResult, Query, Role, Stamp, TroubleKind,
@@ -693,24 +693,26 @@ fn an_interrupted_delete_is_finished_by_the_next_leader() {
 fn every_silence_is_told_and_moves_nothing() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, service(4).spread());
-    let contact = |case: &Case| {
+    let health = |case: &Case| {
         let Answer::ClusterStates(rows) = case.store.read(&Query::ClusterStates) else {
             panic!()
         };
-        rows.into_iter().map(|s| s.contact).collect::<Vec<_>>()
+        rows.into_iter().map(|s| s.health.health).collect::<Vec<_>>()
     };
     case.run_for(Span::seconds(8));
-    assert_eq!(contact(&case), [Contact::Fresh, Contact::Fresh]);
+    assert_eq!(health(&case), [Health::Healthy, Health::Healthy]);
     case.cut("b");
     case.shard("b").cores = 0;
-    case.run_for(Span::seconds(8));
-    assert_eq!(contact(&case), [Contact::Fresh, Contact::Silent]);
+    case.run_for(Span::seconds(14));
+    assert_eq!(health(&case), [Health::Healthy, Health::CutOff]);
     case.run_for(Span::seconds(60));
-    assert_eq!(contact(&case), [Contact::Fresh, Contact::Unreachable]);
+    assert_eq!(health(&case), [Health::Healthy, Health::CutOff]);
     assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
     case.shard("b").cores = 8;
     case.run_for(Span::seconds(10));
-    assert_eq!(contact(&case), [Contact::Fresh, Contact::Fresh]);
+    assert_eq!(health(&case), [Health::Healthy, Health::Recovering]);
+    case.run_for(Span::seconds(15));
+    assert_eq!(health(&case), [Health::Healthy, Health::Healthy]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn what_waits_is_bound_nowhere_and_goes_where_capacity_comes() {
     let writes = case.trace.iter().filter(|t| t.starts_with("store assignment"));
     assert_eq!(writes.count(), 0);
     case.shard("b").cores += 2;
-    case.run_for(Span::seconds(2));
+    case.run_for(Span::seconds(5));
     assert_eq!(
         (case.ranges(job).as_str(), case.active(job)),
         ("0-2@b.1", vec![("b", 2)])

@@ -8,6 +8,7 @@ use echelon_core_model::directive::{
     Capacity, ClassFits, Directive, Found, FoundSlice, NamedClasses, Order, OwnChanges, Part, Report,
     ReportPart, SliceOrder, SliceReport,
 };
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
@@ -104,6 +105,8 @@ pub struct ModelShard {
     pub down: BTreeMap<(Key, InstanceNumber), Timestamp>,
     /// The mass loss for which it waits.
     pub loss: Option<u64>,
+    /// What it observes.
+    pub signs: ShardSigns,
     /// What it holds for claims.
     pub claims: BTreeMap<ClaimId, Promise>,
     /// Whether it says that a core in use takes its part of memory. Otherwise the shapes of instances decide.
@@ -173,6 +176,10 @@ impl ModelShard {
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
             loss: None,
+            signs: ShardSigns {
+                subscribed: true,
+                ..ShardSigns::default()
+            },
             claims: BTreeMap::new(),
             tells_memory: true,
             keeps_hosts: false,
@@ -251,7 +258,7 @@ impl ModelShard {
             Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);
-                vec![self.capacity_told(now)]
+                vec![self.capacity_told()]
             }
             Order::Slices(orders) => {
                 let mut adopted = false;
@@ -354,14 +361,15 @@ impl ModelShard {
     }
 
     pub fn full(&mut self, now: Timestamp) -> Vec<Report> {
-        let mut out = vec![self.report(ReportPart::FullStart)];
+        let signs = ReportPart::Signs(self.signs);
+        let mut out = vec![self.report(ReportPart::FullStart), self.report(signs)];
         self.reported.clear();
         out.extend(self.work(now));
         let claims = self.claims_told();
         out.push(self.report(claims));
         out.extend(self.found_told());
         out.extend(self.fits_told());
-        out.push(self.capacity_told(now));
+        out.push(self.capacity_told());
         out.push(self.report(ReportPart::FullEnd));
         out
     }
@@ -389,9 +397,14 @@ impl ModelShard {
         (used, cores - used)
     }
 
-    fn capacity_told(&mut self, now: Timestamp) -> Report {
+    /// What it observes, as it reports that by itself.
+    pub fn observed(&mut self) -> Report {
+        self.report(ReportPart::Signs(self.signs))
+    }
+
+    fn capacity_told(&mut self) -> Report {
         self.told_used = self.used();
-        let capacity = self.capacity(now);
+        let capacity = self.capacity();
         self.report(ReportPart::Capacity(Box::new(capacity)))
     }
 
@@ -429,7 +442,7 @@ impl ModelShard {
         Some(self.report(ReportPart::Fits(fits)))
     }
 
-    fn capacity(&self, now: Timestamp) -> Capacity {
+    fn capacity(&self) -> Capacity {
         let of = |cores: u64| Resources {
             cpus: cores * 1000,
             memory: cores * 10_000,
@@ -465,7 +478,6 @@ impl ModelShard {
             },
             host_pools: self.host_pools.clone(),
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
-            mesos_contact: Some(now),
             loss: self.loss,
         }
     }
@@ -524,7 +536,7 @@ impl ModelShard {
             out.push(self.report(ReportPart::Slices(changed)));
         }
         if self.told_used != self.used() {
-            out.push(self.capacity_told(now));
+            out.push(self.capacity_told());
         }
         out
     }

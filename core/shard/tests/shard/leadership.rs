@@ -192,7 +192,7 @@ fn a_silent_stream_is_subscribed_again() {
 }
 
 #[test]
-fn heartbeats_are_stored_with_the_contact() {
+fn heartbeats_are_stored_with_what_is_observed() {
     use echelon_core_model::store::{Answer, Query};
     let mut w = World::serving();
     w.run(seconds(10));
@@ -201,7 +201,7 @@ fn heartbeats_are_stored_with_the_contact() {
     };
     assert_eq!((all.len(), &all[0].cluster, all[0].epoch), (1, &c1(), Epoch(1)));
     assert!(w.now.since(all[0].at) <= seconds(4));
-    assert!(all[0].mesos_contact.is_some());
+    assert!(all[0].signs.subscribed && all[0].signs.event_age.is_some());
 }
 
 /// Everything that a leader may do is done again later, and nothing is read or sealed again.

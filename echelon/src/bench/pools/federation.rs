@@ -182,8 +182,7 @@ impl Federation {
     pub(super) async fn cycles(&mut self, n: u32) -> Result<Vec<u64>> {
         let mut out = Vec::new();
         for _ in 0..n {
-            let now = self.now;
-            self.report(|shard| shard.end_half(now));
+            self.report(|shard| shard.end_half());
             self.settle_all().await;
             out.push(u64::try_from(self.cycle().await.as_micros())?);
         }
@@ -194,8 +193,7 @@ impl Federation {
     /// A period in which so many instances end, each of another job, in all clusters.
     pub(super) async fn end_instances(&mut self, n: u32) -> Took {
         let each = n.div_ceil(self.size.clusters.max(1));
-        let now = self.now;
-        self.report(|shard| shard.end_one_each(each, now));
+        self.report(|shard| shard.end_one_each(each));
         let from = self.mark();
         self.settle_all().await;
         self.cycle().await;
@@ -385,7 +383,7 @@ impl Federation {
                     if grants(&directive) {
                         self.first_grant.get_or_insert_with(Instant::now);
                     }
-                    let said = self.shards.get_mut(&link).map(|s| s.obey(directive, self.now));
+                    let said = self.shards.get_mut(&link).map(|s| s.obey(directive));
                     let said = said.unwrap_or_default().into_iter();
                     self.todo.extend(said.map(|report| Event::Report(link, report)));
                 }

@@ -3,9 +3,10 @@
 use echelon_core_model::directive::{
     Capacity, Directive, Order, OwnChanges, Part, Report, ReportPart, SliceOrder, SliceReport,
 };
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::{
-    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Span, Timestamp, Version,
+    ClusterId, Epoch, Generation, GroupName, JobId, RangeSet, Resources, RunState, Span, Version,
 };
 use std::collections::BTreeMap;
 
@@ -119,21 +120,26 @@ impl Shard {
     }
 
     /// What it says to an order.
-    pub(super) fn obey(&mut self, directive: Directive, now: Timestamp) -> Vec<Report> {
+    pub(super) fn obey(&mut self, directive: Directive) -> Vec<Report> {
         match directive.order {
             Order::Report => {
                 let all: Vec<SliceReport> = self.slices.iter().map(|(id, s)| s.report(*id)).collect();
                 let slices = all
                     .chunks(SLICES_A_PART)
                     .map(|part| ReportPart::Slices(part.to_vec()));
-                let capacity = ReportPart::Capacity(Box::new(self.capacity(now)));
-                let parts = std::iter::once(ReportPart::FullStart).chain(slices);
+                let capacity = ReportPart::Capacity(Box::new(self.capacity()));
+                let signs = ShardSigns {
+                    subscribed: true,
+                    ..ShardSigns::default()
+                };
+                let parts = [ReportPart::FullStart, ReportPart::Signs(signs)];
+                let parts = parts.into_iter().chain(slices);
                 let parts: Vec<ReportPart> = parts.chain([capacity, ReportPart::FullEnd]).collect();
                 parts.into_iter().map(|part| self.report(part)).collect()
             }
             Order::Slices(orders) => {
                 let said: Vec<SliceReport> = orders.iter().filter_map(|o| self.begin(o)).collect();
-                self.changed(&said, now)
+                self.changed(&said)
             }
             _ => Vec::new(),
         }
@@ -170,17 +176,17 @@ impl Shard {
     }
 
     /// Half of what is active of the next slice succeeds.
-    pub(super) fn end_half(&mut self, now: Timestamp) -> Vec<Report> {
-        self.end(1, |active| active / 2, now)
+    pub(super) fn end_half(&mut self) -> Vec<Report> {
+        self.end(1, |active| active / 2)
     }
 
     /// One instance of each of the next slices succeeds.
-    pub(super) fn end_one_each(&mut self, slices: u32, now: Timestamp) -> Vec<Report> {
-        self.end(slices, |_| 1, now)
+    pub(super) fn end_one_each(&mut self, slices: u32) -> Vec<Report> {
+        self.end(slices, |_| 1)
     }
 
     /// A part of what is active of the next slices succeeds.
-    fn end(&mut self, slices: u32, part: impl Fn(u64) -> u64, now: Timestamp) -> Vec<Report> {
+    fn end(&mut self, slices: u32, part: impl Fn(u64) -> u64) -> Vec<Report> {
         let mut said = Vec::new();
         for _ in 0..slices {
             let from = JobId(self.next_ending.0 + 1);
@@ -194,22 +200,22 @@ impl Shard {
             said.push(slice.report(*id));
             self.next_ending = *id;
         }
-        self.changed(&said, now)
+        self.changed(&said)
     }
 
     /// Slices that have changed, and then the capacity, which has changed with them.
-    fn changed(&mut self, slices: &[SliceReport], now: Timestamp) -> Vec<Report> {
+    fn changed(&mut self, slices: &[SliceReport]) -> Vec<Report> {
         if slices.is_empty() {
             return Vec::new();
         }
         let parts = slices.chunks(SLICES_A_PART);
         let parts = parts.map(|part| ReportPart::Slices(part.to_vec()));
-        let capacity = ReportPart::Capacity(Box::new(self.capacity(now)));
+        let capacity = ReportPart::Capacity(Box::new(self.capacity()));
         let parts: Vec<ReportPart> = parts.chain([capacity]).collect();
         parts.into_iter().map(|part| self.report(part)).collect()
     }
 
-    fn capacity(&self, now: Timestamp) -> Capacity {
+    fn capacity(&self) -> Capacity {
         let active = self.slices.values().map(|s| s.active).sum();
         let (total, used) = (one().times(self.instances), one().times(active));
         let largest_host = one().times(self.instances.div_ceil(u64::from(HOSTS)));
@@ -227,7 +233,6 @@ impl Shard {
             slack: Part::default(),
             host_pools: BTreeMap::new(),
             hosts: HOSTS,
-            mesos_contact: Some(now),
             loss: None,
         }
     }

@@ -151,7 +151,7 @@ pub async fn what_is_not_the_owners_is_refused(case: &Case) {
         cluster: ClusterId::new("c2"),
         epoch: Epoch(1),
         at: Timestamp(1),
-        mesos_contact: None,
+        signs: Default::default(),
         address: String::new(),
         trouble: None,
         loss: None,

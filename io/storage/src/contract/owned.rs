@@ -4,9 +4,10 @@ use super::Case;
 use super::blocks::group_blocks;
 use super::facts::{self, block, event, head, host, host_of, job, key, progress, shard};
 use echelon_core_model::assignment::AssignedRange;
-use echelon_core_model::cluster::{ClusterState, Contact, Heartbeat};
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::HostDrain;
+use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
@@ -196,7 +197,7 @@ fn beat(cluster: &str) -> Heartbeat {
         cluster: ClusterId::new(cluster),
         epoch: Epoch(7),
         at: Timestamp(8),
-        mesos_contact: None,
+        signs: ShardSigns::default(),
         address: "127.0.0.1:1".to_owned(),
         trouble: None,
         loss: None,
@@ -234,8 +235,11 @@ pub async fn owned_facts_read_back(case: &Case) {
     let (rm, c1) = (Role::ResourceManager, shard("c1"));
     let state = ClusterState {
         cluster: ClusterId::new("c1"),
-        contact: Contact::Silent,
-        since: Timestamp(3),
+        health: ClusterHealth {
+            health: Health::CutOff,
+            since: Timestamp(3),
+            ..ClusterHealth::default()
+        },
         capacity: facts::LARGEST,
         used: Resources::ZERO,
         hosts: 3,

@@ -1,12 +1,13 @@
 //! Reports: from a shard to the resource manager.
 
-use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, moment, optional, required};
+use crate::convert::fields::{cluster, group, job_bytes, job_id, list, messages, optional, required};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use crate::echelon::storage::v1 as stored;
 use echelon_core_model::directive::{
     Capacity, ClassFits, Found, FoundSlice, Part, RETURNABLE, Report, ReportPart, SliceReport,
 };
+use echelon_core_model::health::ShardSigns;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{
     Epoch, Generation, HostPoolName, Kind, RangeSet, Reason, Resources, Timestamp, Version,
@@ -39,6 +40,7 @@ impl Wire for Report {
             }),
             ReportPart::Found(found) => Sent::Found(found.to_wire()),
             ReportPart::Fits(fits) => Sent::Fits(fits.to_wire()),
+            ReportPart::Signs(signs) => Sent::Signs(signs.to_wire()),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -71,6 +73,9 @@ impl Wire for Report {
             }
             Sent::Fits(sent) => {
                 ReportPart::Fits(ClassFits::from_wire(sent).map_err(|e: FieldError| e.within("fits"))?)
+            }
+            Sent::Signs(sent) => {
+                ReportPart::Signs(ShardSigns::from_wire(sent).map_err(|e: FieldError| e.within("signs"))?)
             }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };
@@ -146,7 +151,6 @@ impl Wire for Capacity {
             slack,
             host_pools,
             hosts,
-            mesos_contact,
             loss,
         } = self;
         wire::Capacity {
@@ -159,7 +163,6 @@ impl Wire for Capacity {
             slack: Some(slack.to_wire()),
             host_pools: by_host_pool_to_wire(host_pools),
             hosts: *hosts,
-            mesos_contact_ms: mesos_contact.map(|t| t.0),
             loss: *loss,
         }
     }
@@ -180,7 +183,6 @@ impl Wire for Capacity {
             slack: optional("slack", message.slack)?.unwrap_or_default(),
             host_pools: by_host_pool("host_pools", message.host_pools)?,
             hosts: message.hosts,
-            mesos_contact: moment(message.mesos_contact_ms),
             loss: message.loss,
         })
     }

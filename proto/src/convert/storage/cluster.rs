@@ -8,7 +8,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Contact, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
 };
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
@@ -18,7 +18,6 @@ use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
 
 wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
-wire_enum!(Contact, wire::Contact, Joining, Fresh, Silent, Unreachable);
 
 impl Wire for Cluster {
     type Message = wire::Cluster;
@@ -112,8 +111,7 @@ impl Wire for ClusterState {
     fn to_wire(&self) -> Self::Message {
         let Self {
             cluster,
-            contact,
-            since,
+            health,
             capacity,
             used,
             hosts,
@@ -121,8 +119,7 @@ impl Wire for ClusterState {
         } = self;
         wire::ClusterState {
             cluster: cluster.to_string(),
-            contact: contact.number(),
-            since_ms: since.0,
+            health: Some(health.to_wire()),
             capacity: Some(capacity.to_wire()),
             used: Some(used.to_wire()),
             hosts: *hosts,
@@ -133,8 +130,7 @@ impl Wire for ClusterState {
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         Ok(Self {
             cluster: cluster("cluster", &message.cluster)?,
-            contact: word("contact", message.contact)?,
-            since: Timestamp(message.since_ms),
+            health: required("health", message.health)?,
             capacity: required("capacity", message.capacity)?,
             used: required("used", message.used)?,
             hosts: message.hosts,
@@ -151,7 +147,7 @@ impl Wire for Heartbeat {
             cluster,
             epoch,
             at,
-            mesos_contact,
+            signs,
             address,
             trouble,
             loss,
@@ -161,7 +157,7 @@ impl Wire for Heartbeat {
             cluster: cluster.to_string(),
             epoch: epoch.0,
             at_ms: at.0,
-            mesos_contact_ms: mesos_contact.map(|t| t.0),
+            signs: Some(signs.to_wire()),
             address: address.clone(),
             trouble: trouble.clone(),
             loss: loss.as_ref().map(MassLoss::to_wire),
@@ -174,7 +170,7 @@ impl Wire for Heartbeat {
             cluster: cluster("cluster", &message.cluster)?,
             epoch: Epoch(message.epoch),
             at: Timestamp(message.at_ms),
-            mesos_contact: moment(message.mesos_contact_ms),
+            signs: required("signs", message.signs)?,
             address: message.address,
             trouble: message.trouble,
             loss: optional("loss", message.loss)?,

@@ -598,7 +598,7 @@ const ROWS: &[Row] = &[
         },
         blockers: &[
             "no cluster has room for it: cpus needs 3, has at most 0 (a)",
-            "the cluster has not reported (b: unreachable)",
+            "the cluster cannot start work now (b: cut-off, neither its shard's stream nor its heartbeats are read)",
         ],
         fix: "add hosts to cluster a: cpus 3, memory 192MiB together, for 3 more instances, at least cpus 1, memory 64MiB each",
     },

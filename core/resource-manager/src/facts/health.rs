@@ -1,0 +1,292 @@
+//! The health of each cluster. It is judged here and nowhere else, in two steps: what the evidence shows now,
+//! and what that makes of the health before.
+//!
+//! Times are those of this leader's own clock, and ages are those that a shard has measured by its own. What
+//! counts is when this leader saw a change. So another machine's clock cannot make a cluster silent, and a
+//! leader that was away begins to wait again (law 6).
+//!
+//! | evidence | health | at the latest after the fault |
+//! | --- | --- | --- |
+//! | the stream is silent for 8 s, heartbeats change | degraded | 10 s |
+//! | the stream and the heartbeats are silent for 8 s | cut off | 13 s |
+//! | not subscribed for less than 8 s | degraded | 2 s |
+//! | not subscribed for 8 s, or two questions and 8 s without an answer or event | without Mesos | 14 s |
+//! | agents are listed, and none is active | without agents | 2 s after Mesos' report |
+//! | more than 5 % of the agents, and at least 2, are unreachable | degraded | 2 s after Mesos' report |
+//! | a commit has waited for storage for 2 s | degraded | 4 s |
+//! | cut off or without Mesos for 15 min | lost | |
+//!
+//! Bad evidence counts at once. Good evidence after a bad state counts after a hold that doubles with each
+//! return to a bad state, so a cluster that flaps takes no new work.
+
+use crate::config::Config;
+use crate::facts::cluster::ClusterView;
+use echelon_core_model::cluster::ClusterState;
+use echelon_core_model::health::{ClusterHealth, Health, HealthCause, ShardSigns};
+use echelon_core_model::{ClusterId, Span, Timestamp};
+
+/// Questions without an answer, one after the other, that show a hung master.
+const UNANSWERED: u32 = 2;
+/// A commit that waits longer for storage shows that storage is slow.
+const SLOW_COMMIT: Span = Span::seconds(2);
+/// Agents out of reach count from this many on.
+const FEWEST_UNREACHABLE: u32 = 2;
+/// One in so many agents may be out of reach.
+const ONE_IN: u64 = 20;
+/// A step between two judgements that is longer was a pause of this process. It is not counted as waited.
+const LONGEST_STEP: Span = Span::seconds(5);
+
+/// What the evidence shows of a cluster at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HealthEvidence {
+    /// Not enough is known yet.
+    Unknown,
+    /// Its shard has never sent a full report.
+    NoReport,
+    /// It is in a state that is none of a healthy cluster. There is at least one cause.
+    Bad(Health, Vec<HealthCause>),
+    /// It can start work. The causes say what is wrong all the same.
+    Good(Vec<HealthCause>),
+}
+
+/// When a cluster is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judged {
+    /// Now.
+    pub now: Timestamp,
+    /// The time since this leader last judged it; none: it has not yet.
+    pub step: Option<Span>,
+}
+
+/// What the evidence shows of a cluster now.
+#[must_use]
+pub fn evidence(
+    cluster: &ClusterView,
+    config: &Config,
+    leading_since: Timestamp,
+    now: Timestamp,
+) -> HealthEvidence {
+    let is_known = |state: &ClusterState| state.health.health != Health::Joining;
+    if cluster.capacity.is_none() && !cluster.state.as_ref().is_some_and(is_known) {
+        return HealthEvidence::NoReport;
+    }
+    let lately = |at: Timestamp| now.since(at) < config.silent_after;
+    let heard_at = cluster.heard_at.filter(|_| cluster.link.is_some());
+    let stream_speaks = heard_at.is_some_and(lately);
+    let beat = cluster.heartbeat.as_ref().filter(|(_, seen)| lately(*seen));
+    let signs = match (stream_speaks, cluster.signs, beat) {
+        (true, Some((signs, at)), _) => Some(signs.later(now.since(at))),
+        (false, _, Some((beat, seen))) => Some(beat.signs.later(now.since(*seen))),
+        _ => None,
+    };
+    if !stream_speaks && beat.is_none() {
+        // Law 6: what was seen before this leader led does not show how long the cluster was away.
+        let last = cluster.heard_at.unwrap_or(leading_since).max(leading_since);
+        return if lately(last) {
+            HealthEvidence::Unknown
+        } else {
+            HealthEvidence::Bad(Health::CutOff, vec![HealthCause::ShardSilent])
+        };
+    }
+    let Some(signs) = signs else {
+        return HealthEvidence::Unknown;
+    };
+    let found = of_signs(&signs, config.silent_after);
+    if stream_speaks {
+        return found;
+    }
+    // A new leader has opened no stream yet.
+    if lately(leading_since) {
+        return HealthEvidence::Unknown;
+    }
+    with(HealthCause::StreamSilent, found)
+}
+
+/// What a shard's own observations show.
+fn of_signs(signs: &ShardSigns, silent_after: Span) -> HealthEvidence {
+    let is_long = |age: Option<Span>| age.is_none_or(|age| age >= silent_after);
+    let is_hung = signs.unanswered >= UNANSWERED && is_long(signs.event_age) && is_long(signs.answer_age);
+    if !signs.subscribed && signs.subscription_age >= silent_after {
+        return HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::NotSubscribed]);
+    }
+    if signs.subscribed && is_hung {
+        return HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::MesosHung]);
+    }
+    if signs.subscribed && signs.agents.is_some_and(|agents| agents.active == 0) {
+        return HealthEvidence::Bad(Health::WithoutAgents, vec![HealthCause::NoAgents]);
+    }
+    let mut causes = Vec::new();
+    if let Some(agents) = signs.agents {
+        let (unreachable, of) = (
+            agents.unreachable,
+            agents.active.saturating_add(agents.unreachable),
+        );
+        let is_many = u64::from(unreachable).saturating_mul(ONE_IN) > u64::from(of);
+        if unreachable >= FEWEST_UNREACHABLE && is_many {
+            causes.push(HealthCause::AgentsUnreachable { unreachable, of });
+        }
+    }
+    if signs.commit_age >= SLOW_COMMIT {
+        causes.push(HealthCause::StorageSlow);
+    }
+    let mut found = HealthEvidence::Good(causes);
+    if !signs.subscribed {
+        found = with(HealthCause::MesosFailover, found);
+    }
+    if signs.frozen {
+        found = with(HealthCause::ShardFrozen, found);
+    }
+    found
+}
+
+/// The same with a cause for which a cluster takes no new work, before the others.
+fn with(cause: HealthCause, found: HealthEvidence) -> HealthEvidence {
+    match found {
+        HealthEvidence::Good(causes) => {
+            let causes = std::iter::once(cause).chain(causes);
+            HealthEvidence::Bad(Health::Degraded, causes.collect())
+        }
+        HealthEvidence::Bad(health, mut causes) => {
+            causes.push(cause);
+            HealthEvidence::Bad(health, causes)
+        }
+        HealthEvidence::Unknown | HealthEvidence::NoReport => found,
+    }
+}
+
+/// What the evidence makes of the health before.
+#[must_use]
+pub fn judge(before: &ClusterHealth, evidence: HealthEvidence, config: &Config, at: Judged) -> ClusterHealth {
+    let now = at.now;
+    let confirmed = ClusterHealth {
+        as_of: now,
+        ..before.clone()
+    };
+    match evidence {
+        HealthEvidence::Unknown => before.clone(),
+        HealthEvidence::NoReport => turned(confirmed, Health::Joining, vec![HealthCause::NoReport], now),
+        HealthEvidence::Bad(health, causes) => fallen(confirmed, (health, causes), config.lost_after, at),
+        HealthEvidence::Good(causes) => risen(confirmed, causes, now),
+    }
+}
+
+/// A cluster in a bad state.
+fn fallen(
+    mut of: ClusterHealth,
+    found: (Health, Vec<HealthCause>),
+    lost_after: Span,
+    at: Judged,
+) -> ClusterHealth {
+    let (health, causes) = found;
+    let now = at.now;
+    if !is_held_after(&of) && is_damped(health, &causes) {
+        of.doublings = doublings(&of, now);
+    }
+    if !health.is_silence() {
+        return turned(of, health, causes, now);
+    }
+    // A lost cluster stays lost while the same evidence stands.
+    let goes_on = of.health == health || (of.health == Health::Lost && of.causes == causes);
+    if goes_on {
+        let measured = at.step.filter(|step| *step <= LONGEST_STEP).unwrap_or_default();
+        of.waited = Span(of.waited.0.saturating_add(measured.0));
+    } else {
+        of.silence = of.silence.saturating_add(1);
+        of.waited = Span::ZERO;
+    }
+    let health = if of.waited >= lost_after {
+        Health::Lost
+    } else {
+        health
+    };
+    turned(of, health, causes, now)
+}
+
+/// A cluster that can start work.
+fn risen(mut of: ClusterHealth, causes: Vec<HealthCause>, now: Timestamp) -> ClusterHealth {
+    if is_held_after(&of) {
+        of.returned_at = Some(now);
+    }
+    // A leader before may have had a clock that is ahead.
+    let returned_at = of.returned_at.map(|at| at.min(now));
+    let was_bad = is_held_after(&of) || of.health == Health::Recovering;
+    let is_held = was_bad && returned_at.is_some_and(|at| now.since(at) < of.hold());
+    of.returned_at = returned_at;
+    let health = if is_held {
+        Health::Recovering
+    } else if causes.is_empty() {
+        Health::Healthy
+    } else {
+        Health::Degraded
+    };
+    turned(of, health, causes, now)
+}
+
+/// Whether the hold is due once a cluster comes out of this health.
+fn is_held_after(of: &ClusterHealth) -> bool {
+    is_damped(of.health, &of.causes)
+}
+
+/// Whether flapping into this health is damped. A failover of the master is short, and usual.
+fn is_damped(health: Health, causes: &[HealthCause]) -> bool {
+    match health {
+        Health::WithoutMesos | Health::WithoutAgents | Health::CutOff | Health::Lost => true,
+        Health::Degraded => causes.contains(&HealthCause::StreamSilent),
+        Health::Joining | Health::Healthy | Health::Recovering => false,
+    }
+}
+
+/// How often the next hold is doubled: once more for each return to a bad state soon after the last one, and
+/// once less for each quiet time between them.
+fn doublings(of: &ClusterHealth, now: Timestamp) -> u32 {
+    let Some(returned_at) = of.returned_at else {
+        return 0;
+    };
+    let quiet = now.since(returned_at).0 / ClusterHealth::QUIET.0;
+    if quiet == 0 {
+        return of.doublings.saturating_add(1).min(ClusterHealth::MOST_DOUBLINGS);
+    }
+    of.doublings
+        .saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX))
+}
+
+fn turned(of: ClusterHealth, health: Health, causes: Vec<HealthCause>, now: Timestamp) -> ClusterHealth {
+    ClusterHealth {
+        since: if of.health == health { of.since } else { now },
+        health,
+        causes,
+        ..of
+    }
+}
+
+/// The row to store, when it differs from the stored one. Capacity is stored with it, for a leader without a
+/// report of the shard.
+#[must_use]
+pub fn changed_state(id: &ClusterId, cluster: &ClusterView, health: ClusterHealth) -> Option<ClusterState> {
+    let before = cluster.state.as_ref();
+    let reported = cluster.capacity.as_ref();
+    let next = ClusterState {
+        cluster: id.clone(),
+        health,
+        capacity: reported
+            .map(|c| c.total)
+            .or(before.map(|s| s.capacity))
+            .unwrap_or_default(),
+        used: reported
+            .map(|c| c.used)
+            .or(before.map(|s| s.used))
+            .unwrap_or_default(),
+        hosts: reported
+            .map(|c| c.hosts)
+            .or(before.map(|s| s.hosts))
+            .unwrap_or_default(),
+        largest_host: reported
+            .map(|c| c.largest_host)
+            .or(before.map(|s| s.largest_host))
+            .unwrap_or_default(),
+    };
+    (before != Some(&next)).then_some(next)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+use super::*;
+use crate::event::LinkId;
+use echelon_core_model::Epoch;
+use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::directive::Capacity;
+use echelon_core_model::health::{AgentCounts, NewWork};
+
+const NOW: Timestamp = Timestamp(1_000_000);
+
+fn config() -> Config {
+    Config::new("t", 1)
+}
+
+fn ago(seconds: u64) -> Timestamp {
+    Timestamp(NOW.0 - seconds * 1_000)
+}
+
+/// What the shard of a healthy cluster observes.
+fn well() -> ShardSigns {
+    ShardSigns {
+        subscribed: true,
+        subscription_age: Span::minutes(60),
+        event_age: Some(Span::seconds(1)),
+        answer_age: Some(Span::seconds(1)),
+        agents: Some(AgentCounts {
+            active: 40,
+            unreachable: 0,
+        }),
+        ..ShardSigns::default()
+    }
+}
+
+/// A cluster whose stream spoke so many seconds ago.
+fn heard(seconds: u64, signs: ShardSigns) -> ClusterView {
+    ClusterView {
+        capacity: Some(Capacity::default()),
+        link: Some(LinkId(1)),
+        heard_at: Some(ago(seconds)),
+        signs: Some((signs, ago(seconds))),
+        ..ClusterView::default()
+    }
+}
+
+/// The same with a heartbeat that changed so many seconds ago.
+fn beating(of: ClusterView, seconds: u64, signs: ShardSigns) -> ClusterView {
+    let beat = Heartbeat {
+        cluster: ClusterId::new("a"),
+        epoch: Epoch(1),
+        // Its writer's clock is hours behind.
+        at: Timestamp(7),
+        signs,
+        address: String::new(),
+        trouble: None,
+        loss: None,
+        no_manager_since: None,
+    };
+    ClusterView {
+        heartbeat: Some((beat, ago(seconds))),
+        ..of
+    }
+}
+
+fn shown(view: &ClusterView) -> HealthEvidence {
+    evidence(view, &config(), ago(600), NOW)
+}
+
+fn agents(active: u32, unreachable: u32) -> ShardSigns {
+    ShardSigns {
+        agents: Some(AgentCounts { active, unreachable }),
+        ..well()
+    }
+}
+
+fn unsubscribed(seconds: u64) -> ShardSigns {
+    ShardSigns {
+        subscribed: false,
+        subscription_age: Span::seconds(seconds),
+        ..well()
+    }
+}
+
+fn hung(unanswered: u32, seconds: u64) -> ShardSigns {
+    ShardSigns {
+        unanswered,
+        event_age: Some(Span::seconds(seconds)),
+        answer_age: Some(Span::seconds(seconds)),
+        ..well()
+    }
+}
+
+#[test]
+fn each_health_has_its_evidence() {
+    use Health::{CutOff, Degraded, WithoutAgents, WithoutMesos};
+    use HealthCause as Cause;
+    let bad = |health, cause| HealthEvidence::Bad(health, vec![cause]);
+    let good = |causes: &[Cause]| HealthEvidence::Good(causes.to_vec());
+    let unreachable = |unreachable, of| Cause::AgentsUnreachable { unreachable, of };
+    let frozen = ShardSigns {
+        frozen: true,
+        ..well()
+    };
+    let slow = ShardSigns {
+        commit_age: Span::seconds(2),
+        ..well()
+    };
+    let unlisted = ShardSigns {
+        agents: None,
+        ..well()
+    };
+    for (case, signs, expected) in [
+        ("all is well", well(), good(&[])),
+        ("agents are not listed yet", unlisted, good(&[])),
+        (
+            "the subscription broke off just now",
+            unsubscribed(3),
+            bad(Degraded, Cause::MesosFailover),
+        ),
+        (
+            "not subscribed",
+            unsubscribed(8),
+            bad(WithoutMesos, Cause::NotSubscribed),
+        ),
+        (
+            "the master hangs",
+            hung(2, 9),
+            bad(WithoutMesos, Cause::MesosHung),
+        ),
+        ("one question is not answered", hung(1, 9), good(&[])),
+        ("no answers, but events", hung(5, 6), good(&[])),
+        ("no agent", agents(0, 0), bad(WithoutAgents, Cause::NoAgents)),
+        ("all are away", agents(0, 9), bad(WithoutAgents, Cause::NoAgents)),
+        ("one agent of ten is away", agents(9, 1), good(&[])),
+        ("two of forty are away", agents(38, 2), good(&[])),
+        ("three of forty", agents(37, 3), good(&[unreachable(3, 40)])),
+        ("a frozen shard", frozen, bad(Degraded, Cause::ShardFrozen)),
+        ("slow storage", slow, good(&[Cause::StorageSlow])),
+    ] {
+        assert_eq!(shown(&heard(1, signs)), expected, "{case}");
+    }
+    let silent = heard(9, well());
+    assert_eq!(shown(&silent), bad(CutOff, Cause::ShardSilent));
+    assert_eq!(
+        shown(&beating(silent.clone(), 9, well())),
+        bad(CutOff, Cause::ShardSilent)
+    );
+    assert_eq!(
+        shown(&beating(silent.clone(), 2, well())),
+        bad(Degraded, Cause::StreamSilent)
+    );
+    assert_eq!(
+        shown(&beating(silent, 2, hung(2, 9))),
+        HealthEvidence::Bad(WithoutMesos, vec![Cause::MesosHung, Cause::StreamSilent])
+    );
+}
+
+#[test]
+fn what_a_shard_observed_ages_until_its_next_report() {
+    let view = heard(6, unsubscribed(3));
+    let expected = HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::NotSubscribed]);
+    assert_eq!(shown(&view), expected);
+}
+
+#[test]
+fn a_closed_stream_does_not_speak() {
+    let view = ClusterView {
+        link: None,
+        ..heard(1, well())
+    };
+    // It was heard a moment ago: that is not long enough for a decision.
+    assert_eq!(shown(&view), HealthEvidence::Unknown);
+    let view = beating(view, 2, well());
+    let expected = HealthEvidence::Bad(Health::Degraded, vec![HealthCause::StreamSilent]);
+    assert_eq!(shown(&view), expected);
+}
+
+#[test]
+fn a_new_leader_waits_again_before_it_believes_in_silence() {
+    let known = ClusterState {
+        cluster: ClusterId::new("a"),
+        health: ClusterHealth {
+            health: Health::Healthy,
+            ..ClusterHealth::default()
+        },
+        capacity: Default::default(),
+        used: Default::default(),
+        hosts: 3,
+        largest_host: Default::default(),
+    };
+    let view = ClusterView {
+        state: Some(known),
+        ..ClusterView::default()
+    };
+    let at = |led_for: u64| evidence(&view, &config(), ago(led_for), NOW);
+    assert_eq!(at(7), HealthEvidence::Unknown);
+    let cut_off = HealthEvidence::Bad(Health::CutOff, vec![HealthCause::ShardSilent]);
+    assert_eq!(at(8), cut_off);
+    assert_eq!(
+        evidence(&ClusterView::default(), &config(), ago(600), NOW),
+        HealthEvidence::NoReport
+    );
+}
+
+/// A cluster's health over time, judged each second.
+struct Course {
+    health: ClusterHealth,
+    now: Timestamp,
+}
+
+impl Course {
+    fn new() -> Self {
+        let mut course = Self {
+            health: ClusterHealth::default(),
+            now: Timestamp(1_000),
+        };
+        course.run(1, &HealthEvidence::Good(Vec::new()));
+        course
+    }
+
+    fn step(&mut self, evidence: &HealthEvidence, step: Option<Span>) {
+        let at = Judged { now: self.now, step };
+        self.health = judge(&self.health, evidence.clone(), &config(), at);
+    }
+
+    fn run(&mut self, seconds: u64, evidence: &HealthEvidence) {
+        for _ in 0..seconds {
+            self.now = self.now.plus(Span::seconds(1));
+            self.step(evidence, Some(Span::seconds(1)));
+        }
+    }
+
+    fn good(&mut self, seconds: u64) -> Health {
+        self.run(seconds, &HealthEvidence::Good(Vec::new()));
+        self.health.health
+    }
+
+    fn bad(&mut self, seconds: u64) -> Health {
+        let causes = vec![HealthCause::MesosHung];
+        self.run(seconds, &HealthEvidence::Bad(Health::WithoutMesos, causes));
+        self.health.health
+    }
+}
+
+#[test]
+fn good_news_counts_after_a_hold_and_bad_news_at_once() {
+    let mut course = Course::new();
+    assert_eq!(course.health.health, Health::Healthy);
+    let since = course.health.since;
+    assert_eq!(course.good(30), Health::Healthy);
+    assert_eq!(course.health.since, since, "it has been so since then");
+    assert_eq!(course.bad(1), Health::WithoutMesos);
+    assert_eq!(course.health.since, course.now);
+    assert_eq!(course.health.new_work(), NewWork::Refused);
+    assert_eq!(course.good(15), Health::Recovering);
+    assert_eq!(course.health.new_work(), NewWork::LastResort);
+    assert_eq!(
+        course.health.hold_until(),
+        Some(course.now.plus(Span::seconds(1)))
+    );
+    assert_eq!(course.good(1), Health::Healthy);
+    assert_eq!(course.health.hold_until(), None);
+}
+
+#[test]
+fn a_cluster_that_flaps_each_minute_takes_no_new_work_after_the_third_time() {
+    let mut course = Course::new();
+    for (time, healthy_for) in [(1, 34), (2, 19), (3, 0), (4, 0), (5, 0)] {
+        course.bad(10);
+        let healthy = (0..50).filter(|_| course.good(1) == Health::Healthy).count();
+        assert_eq!(healthy, healthy_for + usize::from(healthy_for > 0), "time {time}");
+    }
+}
+
+#[test]
+fn quiet_times_take_doublings_back() {
+    let mut course = Course::new();
+    for _ in 0..4 {
+        course.bad(5);
+        course.good(5);
+    }
+    assert_eq!(course.health.doublings, 3);
+    course.good(25 * 60);
+    course.bad(1);
+    assert_eq!(course.health.doublings, 1);
+    course.good(60 * 60);
+    course.bad(1);
+    assert_eq!(course.health.doublings, 0);
+}
+
+#[test]
+fn each_silence_has_a_number_and_a_sum_of_its_own() {
+    let mut course = Course::new();
+    course.bad(10);
+    assert_eq!(
+        (course.health.silence, course.health.waited),
+        (1, Span::seconds(9))
+    );
+    // A pause of the process is not counted, nor is the time before a new leader's first look.
+    let causes = vec![HealthCause::MesosHung];
+    let bad = HealthEvidence::Bad(Health::WithoutMesos, causes);
+    course.now = course.now.plus(Span::minutes(30));
+    course.step(&bad, Some(Span::minutes(30)));
+    course.step(&bad, None);
+    assert_eq!(course.health.waited, Span::seconds(9));
+    course.good(1);
+    course.bad(3);
+    assert_eq!(
+        (course.health.silence, course.health.waited),
+        (2, Span::seconds(2))
+    );
+    assert_eq!(course.bad(15 * 60 - 3), Health::WithoutMesos);
+    assert_eq!(course.bad(1), Health::Lost);
+    assert_eq!(course.bad(60), Health::Lost);
+    assert_eq!(course.health.silence, 2);
+    // Its shard is back, and Mesos is not: that is another silence.
+    let cut = HealthEvidence::Bad(Health::CutOff, vec![HealthCause::ShardSilent]);
+    course.run(1, &cut);
+    assert_eq!((course.health.health, course.health.silence), (Health::CutOff, 3));
+}
+
+#[test]
+fn without_evidence_nothing_changes_and_nothing_is_confirmed() {
+    let mut course = Course::new();
+    course.bad(2);
+    let before = course.health.clone();
+    course.run(60, &HealthEvidence::Unknown);
+    assert_eq!(course.health, before);
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_prolong_the_hold() {
+    let mut course = Course::new();
+    course.bad(2);
+    course.good(1);
+    course.health.returned_at = Some(course.now.plus(Span::minutes(60)));
+    assert_eq!(course.good(20), Health::Healthy);
+}
+
+#[test]
+fn a_short_failover_of_the_master_is_not_damped() {
+    let mut course = Course::new();
+    let causes = vec![HealthCause::MesosFailover];
+    course.run(3, &HealthEvidence::Bad(Health::Degraded, causes));
+    assert_eq!(course.health.new_work(), NewWork::Refused);
+    assert_eq!(course.good(1), Health::Healthy);
+}

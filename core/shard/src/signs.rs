@@ -1,0 +1,58 @@
+//! What a shard observes of itself and its cluster. The resource manager judges the cluster's health by it. It is
+//! sent every two seconds and at once when it changes, and stored with each heartbeat.
+
+use crate::event::ProbeAnswer;
+use crate::{Phase, Shard};
+use echelon_core_model::Timestamp;
+use echelon_core_model::directive::ReportPart;
+use echelon_core_model::health::ShardSigns;
+
+impl Shard {
+    /// What is observed now.
+    #[must_use]
+    pub fn signs(&self) -> ShardSigns {
+        let contact = &self.contact;
+        let age = |at: Timestamp| self.now.since(at);
+        ShardSigns {
+            subscribed: contact.subscribed,
+            subscription_age: age(contact.changed_at.unwrap_or(self.listens_since)),
+            event_age: contact.heard_at.map(age),
+            answer_age: contact.answered_at.map(age),
+            unanswered: contact.unanswered,
+            agents: self.hosts.agent_counts(),
+            commit_age: self.oldest_commit().map(age).unwrap_or_default(),
+            frozen: self.frozen.is_some(),
+        }
+    }
+
+    /// A question to the masters of the cluster was answered, or was not.
+    pub(crate) fn on_probed(&mut self, answer: ProbeAnswer) {
+        if self.phase == Phase::Follower {
+            return;
+        }
+        match answer {
+            ProbeAnswer::Answered => {
+                self.contact.answered_at = Some(self.now);
+                self.contact.unanswered = 0;
+            }
+            ProbeAnswer::Missing => self.contact.unanswered = self.contact.unanswered.saturating_add(1),
+        }
+    }
+
+    /// Sends what is observed, when it is time or something has changed.
+    pub(crate) fn report_signs(&mut self) {
+        if !self.epoch_taken() {
+            return;
+        }
+        let signs = self.signs();
+        let is_same = self.telling.signs_told == Some(signs.without_ages());
+        if is_same && self.now < self.telling.signs_at {
+            return;
+        }
+        self.telling.signs_at = self.now.plus(self.config.timing.signs);
+        self.telling.signs_told = Some(signs.without_ages());
+        for link in self.links.proven() {
+            self.tell(link, ReportPart::Signs(signs));
+        }
+    }
+}

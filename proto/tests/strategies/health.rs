@@ -1,0 +1,68 @@
+//! The health of clusters, and what shards observe.
+
+use super::{at, of, span};
+use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, ShardSigns};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn cause() -> impl Strategy<Value = HealthCause> {
+    (1..=10_u32, any::<u32>(), any::<u32>()).prop_map(|(code, count, of)| {
+        let cause = HealthCause::of_parts(code, count, of);
+        cause.expect("a known number")
+    })
+}
+
+pub fn cluster_health() -> impl Strategy<Value = ClusterHealth> {
+    let fields = (
+        select(Health::ALL.to_vec()),
+        vec(cause(), 0..4),
+        at(),
+        at(),
+        0..=1_u64 << 53,
+        span(),
+        of(at()),
+        0..=ClusterHealth::MOST_DOUBLINGS,
+    );
+    fields.prop_map(
+        |(health, causes, since, as_of, silence, waited, returned_at, doublings)| ClusterHealth {
+            health,
+            causes,
+            since,
+            as_of,
+            silence,
+            waited,
+            returned_at,
+            doublings,
+        },
+    )
+}
+
+pub fn shard_signs() -> impl Strategy<Value = ShardSigns> {
+    let agents = (any::<u32>(), any::<u32>());
+    let agents = agents.prop_map(|(active, unreachable)| AgentCounts { active, unreachable });
+    let fields = (
+        any::<bool>(),
+        span(),
+        of(span()),
+        of(span()),
+        any::<u32>(),
+        of(agents),
+        span(),
+        any::<bool>(),
+    );
+    fields.prop_map(
+        |(subscribed, subscription_age, event_age, answer_age, unanswered, agents, commit_age, frozen)| {
+            ShardSigns {
+                subscribed,
+                subscription_age,
+                event_age,
+                answer_age,
+                unanswered,
+                agents,
+                commit_age,
+                frozen,
+            }
+        },
+    )
+}
