@@ -6,7 +6,7 @@ use crate::context::Gateway;
 use crate::show::unconfirmed_since;
 use echelon_core_gateway::view::Federation;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::health::{ClusterHealth, Health, HealthCause};
+use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::{ClusterId, Timestamp};
 use echelon_io_process::Readiness;
 use echelon_io_process::health::Condition;
@@ -77,7 +77,7 @@ impl ClusterMetrics {
 }
 
 /// A cluster that is shown.
-struct Shown {
+struct ShownCluster {
     name: String,
     notice: Condition,
 }
@@ -104,7 +104,7 @@ pub(crate) async fn keep(gateway: Gateway, readiness: Readiness, metrics: Cluste
 fn show(
     gateway: &Gateway,
     readiness: &Readiness,
-    to: (&ClusterMetrics, &mut BTreeMap<ClusterId, Shown>),
+    to: (&ClusterMetrics, &mut BTreeMap<ClusterId, ShownCluster>),
     federation: &Federation,
 ) {
     let (metrics, shown) = to;
@@ -126,14 +126,11 @@ fn show(
     });
     let absent = gateway.leaders.manager_absent_since();
     for (id, cluster) in federation.clusters.iter().filter(|(id, _)| is_present(id)) {
-        let joining = ClusterHealth {
-            causes: vec![HealthCause::NoReport],
-            ..ClusterHealth::default()
-        };
+        let joining = ClusterHealth::joining();
         let stored = federation.states.get(id).map(|state| &state.health);
         let unconfirmed = absent.or_else(|| unconfirmed_since(stored?, now));
         let observed = stored.unwrap_or(&joining);
-        let of = shown.entry(id.clone()).or_insert_with(|| Shown {
+        let of = shown.entry(id.clone()).or_insert_with(|| ShownCluster {
             name: cluster.name.clone(),
             notice: readiness.notice(&format!("cluster {}", cluster.name), "it was not read yet"),
         });
@@ -159,6 +156,7 @@ fn reason(observed: &ClusterHealth, unconfirmed: Option<Timestamp>, now: Timesta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::health::HealthCause;
 
     #[test]
     fn only_a_confirmed_healthy_cluster_holds_the_condition() {

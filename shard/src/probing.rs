@@ -13,7 +13,7 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// What came of one question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Probed {
+pub(crate) struct ProbeReport {
     /// Whether any master has answered: there is a way to Mesos.
     pub(crate) is_reached: bool,
     /// Whether the leading one has.
@@ -21,7 +21,7 @@ pub(crate) struct Probed {
 }
 
 /// Asks until the shutdown begins, and tells what came of each question.
-pub(crate) fn begin(probe: Probe, shutdown: &Shutdown) -> mpsc::Receiver<Probed> {
+pub(crate) fn begin(probe: Probe, shutdown: &Shutdown) -> mpsc::Receiver<ProbeReport> {
     let (tell, told) = mpsc::channel(1);
     let stop = shutdown.token();
     shutdown.spawn(async move {
@@ -30,7 +30,7 @@ pub(crate) fn begin(probe: Probe, shutdown: &Shutdown) -> mpsc::Receiver<Probed>
     told
 }
 
-async fn ask(mut probe: Probe, tell: mpsc::Sender<Probed>) {
+async fn ask(mut probe: Probe, tell: mpsc::Sender<ProbeReport>) {
     let mut was_reached = true;
     loop {
         let answer = probe.ask().await;
@@ -40,7 +40,7 @@ async fn ask(mut probe: Probe, tell: mpsc::Sender<Probed>) {
             _ => {}
         }
         was_reached = answer.is_ok();
-        let probed = Probed {
+        let probed = ProbeReport {
             is_reached: answer.is_ok(),
             answer: match answer {
                 Ok(MasterAnswer::Leading) => ProbeAnswer::Answered,

@@ -177,6 +177,8 @@ pub(crate) fn aim(state: RunState, told: Told) -> RunState {
     match told {
         Told::Preparing => RunState::Starting,
         Told::Running => RunState::Running,
+        // It is at its executor, although nothing else was heard of it: storage may be older than that.
+        Told::Ending if state == RunState::Launching => RunState::Starting,
         Told::Ending => state,
         Told::Succeeded => RunState::Succeeded,
         Told::Failed => RunState::Failed,

@@ -74,7 +74,6 @@ fn note_member(member: &mut Member, news: &News, stopping: bool) -> bool {
         member.healthy = healthy;
     }
     let next = match news.told {
-        Told::Ending => member.state,
         Told::Gone if stopping => RunState::Killed,
         told => aim(member.state, told),
     };

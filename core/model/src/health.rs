@@ -174,7 +174,7 @@ impl fmt::Display for HealthCause {
             Self::StreamSilent => {
                 f.write_str("its shard's stream to the resource manager is silent; its heartbeats are read")
             }
-            Self::ShardFrozen => f.write_str("its shard is frozen"),
+            Self::ShardFrozen => f.write_str("its shard is frozen, run `echelon storage resume`"),
             Self::MesosFailover => f.write_str("the subscription to Mesos ended a moment ago"),
             Self::NotSubscribed => f.write_str("its shard is not subscribed to Mesos"),
             Self::MesosHung => f.write_str("the Mesos master does not answer"),
@@ -231,6 +231,15 @@ impl ClusterHealth {
     pub const MOST_DOUBLINGS: u32 = 6;
     /// A judgement that is older than this is shown as unconfirmed.
     pub const CONFIRMED_FOR: Span = Span::seconds(15);
+
+    /// The health of a cluster that has not reported yet.
+    #[must_use]
+    pub fn joining() -> Self {
+        Self {
+            causes: vec![HealthCause::NoReport],
+            ..Self::default()
+        }
+    }
 
     /// How long the hold after a bad state is.
     #[must_use]

@@ -169,7 +169,7 @@ fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
     until_said(
         &frozen,
         &["job", "explain", "late"],
-        "storage is behind what runs",
+        "its shard is frozen, run `echelon storage resume`",
     );
     let listed = frozen.instances("late");
     assert!(listed.iter().all(|i| i["state"] == "pending"), "{listed:?}");
@@ -184,7 +184,7 @@ fn a_restored_file_freezes_and_resumes_with_each_instance_once() {
     assert_eq!(steps.as_array().map(Vec::len), Some(3), "{steps}");
 
     let mut resumed = Standalone::start(&data);
-    until_listed(&resumed, "fresh");
+    until_listed(&resumed, "healthy");
     assert_eq!(metric(&resumed, "echelon_frozen").as_deref(), Some("0"));
     resumed.running("late", 1);
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -99,5 +99,5 @@ fn rows_that_cannot_be_read_stop_nothing_else() {
     again.printed(&["job", "run", &job_file(folder.path(), "later")]);
     again.running("later", 1);
     let tracked = again.printed(&["cluster", "list", "-o", "json"]);
-    assert!(tracked.contains("fresh"), "{tracked}");
+    assert!(tracked.contains("healthy"), "{tracked}");
 }

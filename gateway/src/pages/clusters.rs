@@ -16,7 +16,7 @@ fn room(kind: Kind, used: &Resources, of: &Resources) -> String {
     format!("{} / {}", quantity(kind, used), quantity(kind, of))
 }
 
-/// The health, since when, why, and since when nobody has confirmed it.
+/// The health, since when, why, and since when it is unconfirmed.
 fn health_of(gateway: &Gateway, view: &ClusterView) -> Markup {
     let state = view.state.as_ref().map(|s| &s.health);
     let absent = gateway.leaders.manager_absent_since();

@@ -58,11 +58,11 @@ impl Probe {
         for endpoint in choice.endpoints {
             let answer = self.ask_one(&endpoint).await;
             match answer {
-                Ok(Told::Leading(endpoint)) => {
+                Ok(AskedMaster::Leading(endpoint)) => {
                     self.last = Some(endpoint);
                     return Ok(MasterAnswer::Leading);
                 }
-                Ok(Told::NotLeading) => best = Some(MasterAnswer::NotLeading),
+                Ok(AskedMaster::NotLeading) => best = Some(MasterAnswer::NotLeading),
                 Err(fault) => faults.push(format!("{endpoint}: {fault}")),
             }
         }
@@ -70,18 +70,20 @@ impl Probe {
     }
 
     /// Asks a master, and the one that it names as the leading one.
-    async fn ask_one(&self, endpoint: &Endpoint) -> Result<Told, String> {
+    async fn ask_one(&self, endpoint: &Endpoint) -> Result<AskedMaster, String> {
         let answer = self.question(endpoint).await?;
         if !answer.status().is_redirection() {
-            return Ok(Told::of(endpoint, answer.status()));
+            return Ok(AskedMaster::of(endpoint, answer.status()));
         }
         let location = header_text(answer.headers(), header::LOCATION.as_str());
         let Some(there) = endpoint.redirected(&location) else {
-            return Ok(Told::NotLeading);
+            return Ok(AskedMaster::NotLeading);
         };
         // This one can be reached, whatever the other does.
         let answer = self.question(&there).await;
-        Ok(answer.map_or(Told::NotLeading, |answer| Told::of(&there, answer.status())))
+        Ok(answer.map_or(AskedMaster::NotLeading, |answer| {
+            AskedMaster::of(&there, answer.status())
+        }))
     }
 
     async fn question(&self, endpoint: &Endpoint) -> Result<Response<Incoming>, String> {
@@ -97,12 +99,12 @@ impl Probe {
 }
 
 /// What one master has answered.
-enum Told {
+enum AskedMaster {
     Leading(Endpoint),
     NotLeading,
 }
 
-impl Told {
+impl AskedMaster {
     /// A master that does not lead redirects, or answers that it is not available. Every other answer is one of the
     /// leading master: the question is whether it answers, not who may ask.
     fn of(endpoint: &Endpoint, status: StatusCode) -> Self {

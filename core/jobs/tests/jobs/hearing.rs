@@ -26,6 +26,8 @@ fn news_move_a_run_along_its_table() {
         (Launching, Told::Dropped, Rejected),
         (Launching, Told::Invalid, Rejected),
         (Launching, Told::Silent, Unreachable),
+        (Launching, Told::Ending, Starting),
+        (Running, Told::Ending, Running),
         (Starting, Told::Running, Running),
         (Running, Told::Preparing, Running),
         (Running, Told::Gone, Lost),

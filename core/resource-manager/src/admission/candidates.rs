@@ -8,6 +8,7 @@ use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
 use echelon_core_model::cluster::Cluster;
 use echelon_core_model::directive::Part;
+use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Resources};
 use echelon_core_pools::HostPoolIdx;
@@ -126,7 +127,9 @@ fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
         name: row.name.clone(),
         wish: row.wish,
         new_work: c.new_work(),
-        health: c.state.as_ref().map(|s| s.health.clone()).unwrap_or_default(),
+        health: told
+            .and(c.state.as_ref())
+            .map_or_else(ClusterHealth::joining, |state| state.health.clone()),
         hosts: told.map_or(0, |c| c.hosts),
         largest_host: told.map(|c| c.largest_host).unwrap_or_default(),
         room: Resources::ZERO,

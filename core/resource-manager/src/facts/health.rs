@@ -51,7 +51,7 @@ pub enum HealthEvidence {
 
 /// When a cluster is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgementTime {
     /// Now.
     pub now: Timestamp,
     /// The time since this leader last judged it; none: it has not yet.
@@ -71,8 +71,8 @@ pub fn evidence(
         return HealthEvidence::NoReport;
     }
     let lately = |at: Timestamp| now.since(at) < config.silent_after;
-    let heard_at = cluster.heard_at.filter(|_| cluster.link.is_some());
-    let stream_speaks = heard_at.is_some_and(lately);
+    // A stream that has closed may be open again at once.
+    let stream_speaks = cluster.heard_at.is_some_and(lately);
     let beat = cluster.heartbeat.as_ref().filter(|(_, seen)| lately(*seen));
     let signs = match (stream_speaks, cluster.signs, beat) {
         (true, Some((signs, at)), _) => Some(signs.later(now.since(at))),
@@ -156,7 +156,12 @@ fn with(cause: HealthCause, found: HealthEvidence) -> HealthEvidence {
 
 /// What the evidence makes of the health before.
 #[must_use]
-pub fn judge(before: &ClusterHealth, evidence: HealthEvidence, config: &Config, at: Judged) -> ClusterHealth {
+pub fn judge(
+    before: &ClusterHealth,
+    evidence: HealthEvidence,
+    config: &Config,
+    at: JudgementTime,
+) -> ClusterHealth {
     let now = at.now;
     let confirmed = ClusterHealth {
         as_of: now,
@@ -175,7 +180,7 @@ fn fallen(
     mut of: ClusterHealth,
     found: (Health, Vec<HealthCause>),
     lost_after: Span,
-    at: Judged,
+    at: JudgementTime,
 ) -> ClusterHealth {
     let (health, causes) = found;
     let now = at.now;
@@ -209,8 +214,7 @@ fn risen(mut of: ClusterHealth, causes: Vec<HealthCause>, now: Timestamp) -> Clu
     }
     // A leader before may have had a clock that is ahead.
     let returned_at = of.returned_at.map(|at| at.min(now));
-    let was_bad = is_held_after(&of) || of.health == Health::Recovering;
-    let is_held = was_bad && returned_at.is_some_and(|at| now.since(at) < of.hold());
+    let is_held = returned_at.is_some_and(|at| now.since(at) < of.hold());
     of.returned_at = returned_at;
     let health = if is_held {
         Health::Recovering

@@ -3,7 +3,7 @@
 use crate::config::FULL_CYCLE;
 use crate::effect::Effect;
 use crate::facts::cluster::ClusterView;
-use crate::facts::health::{Judged, changed_state, evidence, judge};
+use crate::facts::health::{JudgementTime, changed_state, evidence, judge};
 use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
@@ -47,7 +47,7 @@ impl ResourceManager {
             let evidence = evidence(view, &self.config, self.timers.leading, now);
             let step = view.judged_at.replace(now).map(|at| now.since(at));
             let before = view.state.as_ref().map(|s| s.health.clone()).unwrap_or_default();
-            let health = judge(&before, evidence, &self.config, Judged { now, step });
+            let health = judge(&before, evidence, &self.config, JudgementTime { now, step });
             let is_same = (before.health, &before.causes) == (health.health, &health.causes);
             let is_known = view.state.is_some() || health.health != Health::Joining;
             if is_known && let Some(next) = changed_state(id, view, health) {

@@ -310,3 +310,30 @@ fn what_no_host_takes_is_tried_less_and_less_often() {
     case.run_for(Span::minutes(4));
     assert_eq!(case.active(job), [("b", 2)]);
 }
+
+/// Indexes that were returned have a new generation, and no grant of their own there.
+#[test]
+fn what_is_bound_ahead_again_stays() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.set_pool("/x", 2);
+    case.run_for(Span::seconds(6));
+    let job = case.job(1, batch(8).pool("/x"));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.total_active(job), 2);
+    case.wish("a", Wish::Draining);
+    case.run_for(Span::seconds(15));
+    let kept = case.ranges(job);
+    assert_eq!((kept.as_str(), case.total_active(job)), ("0-1@a.1", 2));
+    case.wish("a", Wish::Active);
+    case.run_for(Span::seconds(15));
+    let bound = case.ranges(job);
+    assert!(
+        bound.starts_with("0-1@a.1 2") && bound.ends_with("@a.2"),
+        "{bound}"
+    );
+    case.trace.clear();
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.ranges(job), bound);
+    let writes = case.trace.iter().filter(|t| t.starts_with("store assignment"));
+    assert_eq!(writes.count(), 0);
+}

@@ -7,6 +7,7 @@ use crate::facts::cluster::ClusterView;
 use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
 use crate::queries::explain::trial::{Trial, TrialResult};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::health::NewWork;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{GroupSpec, JobSpec, names_cluster};
@@ -207,7 +208,7 @@ impl Levers {
         };
         let all: Vec<(ClusterId, &ClusterView, String)> = order.into_iter().filter_map(known).collect();
         for (id, view, name) in all {
-            if view.wish() == Wish::Left || !view.takes_grants() {
+            if view.wish() == Wish::Left || !view.takes_grants() || view.new_work() == NewWork::Refused {
                 continue;
             }
             if !names_cluster(&spec.clusters, &id, &name) {
