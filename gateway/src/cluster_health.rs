@@ -1,6 +1,7 @@
-//! The health of all clusters beside the state of this process: a notice of each in `/readyz`, and metrics. It is read
-//! from storage, where the resource manager has put it, and never computed here. A gateway stays ready whatever a
-//! cluster's health is: one dead cluster must not take all gateways out of a balancer.
+//! The health of all clusters beside the state of this process: a notice of each in `/readyz`, and metrics.
+//! It is read from storage, where the resource manager has put it, and never computed here.
+//! A gateway stays ready whatever a cluster's health is. One dead cluster must not take all gateways out of a
+//! balancer.
 
 use crate::context::Gateway;
 use crate::show::unconfirmed_since;

@@ -18,8 +18,7 @@ use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
 use echelon_core_model::{Few, GroupName, JobId, RunState, Span, Timestamp};
 
-/// A shard whose leader has changed reports within this time. Until then what it reported last is the best that is
-/// known.
+/// A shard with a new leader reports within this time. Until then its last report is the best that is known.
 const REPORT_WITHIN: Span = Span::seconds(60);
 
 /// Clusters that have a part of a job and have not reported to this leader what they have of it.

@@ -1,5 +1,5 @@
-//! What a shard observes of itself and its cluster. The resource manager judges the cluster's health by it. It is
-//! sent every two seconds and at once when it changes, and stored with each heartbeat.
+//! What a shard observes of itself and its cluster. The resource manager judges the cluster's health by it.
+//! It is sent every two seconds and at once when it changes, and stored with each heartbeat.
 
 use crate::event::ProbeAnswer;
 use crate::{Phase, Shard};
