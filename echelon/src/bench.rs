@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use echelon_cli::output;
 use echelon_clients_rust::{self as client, Client, v1};
+use echelon_core_model::cluster_choice::{ClusterChoice, Spread};
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, Spread};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{GroupName, Resources};
 use echelon_io_process::Shutdown;
 use echelon_proto::convert;
@@ -108,8 +109,8 @@ async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
 fn spec(instances: u32) -> JobSpec {
     JobSpec {
         clusters: ClusterChoice {
-            only: Vec::new(),
             spread: Spread::Even,
+            ..ClusterChoice::default()
         },
         groups: vec![GroupSpec {
             instances,

@@ -87,6 +87,10 @@ forms! {
     Decimal = number("number", i64::MIN, r"[+-]?[0-9]+(\.[0-9]*)?", "a number with at most six places");
     /// A number, or a part.
     Part = number("integer", 0, "[0-9]+( *%)?", "a number, or a part such as `25%`");
+    /// A percentage.
+    Percent = number("integer", 1, "[0-9]+( *%)?", "a percentage, such as `40%`");
+    /// Whether prices count.
+    Cost = one_of("whether prices count", &words::COST_RULES);
     /// An exit status.
     ExitStatus = json!({"description": "0 to 255", "type": ["integer", "string"], "minimum": 0, "maximum": 255, "pattern": "^[0-9]+$"});
     /// A port.

@@ -1,6 +1,7 @@
 //! Job files: YAML to a specification. Every error names the field's path or the line, and the nearest known field.
 //! The gateway checks the specification again; this module only reads what people write.
 
+mod cluster_choice;
 mod file;
 mod form;
 mod gang;

@@ -1,8 +1,8 @@
 //! The shapes of parts of jobs and groups.
 
 use super::form::{
-    CatchUp, Condition, Count, ExitStatus, Instances, MemberFailure, OnFailure, Overlap, Part, Reclaim, Size,
-    Spread, Time, Truth, Whole,
+    CatchUp, Condition, Cost, Count, ExitStatus, Instances, MemberFailure, OnFailure, Overlap, Part, Percent,
+    Reclaim, Size, Spread, Time, Truth, Whole,
 };
 use super::runtime_file::UriFile;
 use super::scalar::Scalar;
@@ -67,12 +67,28 @@ shapes! {
         condition: Option<Scalar<Condition>>,
     }
 
-    /// `clusters: {only: [...], spread: even}`.
+    /// `clusters: {only: [region=eu], prefer: [east], spread: even}`. A cluster is selected by its name, by its id, or by one of its labels.
     ClustersFile {
-        /// Only these, by name or id; all when it is left out.
+        /// Only these; all when it is left out.
         only: Option<Vec<Scalar>>,
-        /// `even`: as evenly as possible over all of them; `none`: on the home cluster, on others when that has no room.
+        /// The first of these that matches decides; clusters that none matches come last.
+        prefer: Option<Vec<Scalar>>,
+        /// The cluster with the largest weight comes first, `{east: 3, region=eu: 1}`. Instead of `prefer`.
+        prefer_weights: Option<BTreeMap<String, Scalar<Whole>>>,
+        /// `even`: as evenly as possible over all of them; `none`: on the first that the job prefers, on others when that has no capacity.
         spread: Option<Scalar<Spread>>,
+        /// Instances are divided in proportion to these, `{east: 3, west: 1}`; a cluster that none matches gets nothing. Instead of `spread`.
+        weights: Option<BTreeMap<String, Scalar<Whole>>>,
+        /// The instances of a group are on at least so many clusters, or each on one of its own.
+        min_clusters: Option<Scalar<Whole>>,
+        /// Of a group's instances, rounded up: no cluster gets more.
+        max_share: Option<Scalar<Percent>>,
+        /// Used only while no other cluster may take it.
+        fail_over_only: Option<Vec<Scalar>>,
+        /// Labels of the data that it uses, `{region: eu}`: clusters with more of them come first, among those that are preferred alike.
+        near: Option<BTreeMap<String, Scalar>>,
+        /// `prefer_cheap`: of clusters that are preferred alike the cheapest first, by their labels `cost_core_hour` and `cost_gpu_hour`.
+        cost: Option<Scalar<Cost>>,
     }
 
     /// `resources: {cpus: 0.1, memory: 32MiB, disk: 1GiB, gpus: 1}`.

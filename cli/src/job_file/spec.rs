@@ -1,7 +1,8 @@
 //! From the shape of a job file to a specification, with defaults filled in and every problem told with its field's path.
 
+use super::cluster_choice::clusters;
 use super::file::{GroupFile, JobFile, SidecarFile};
-use super::parts_file::{ClustersFile, PersistentVolumeFile, ResourcesFile, RetryFile};
+use super::parts_file::{PersistentVolumeFile, ResourcesFile, RetryFile};
 use super::runtime::{runtime, truth};
 use super::scalar::Scalar;
 use super::siting::{constraints, siting};
@@ -11,9 +12,7 @@ use super::{overrides, rules, words};
 use crate::quantity;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::{Restart, Rules};
-use echelon_core_model::spec::{
-    ClusterChoice, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, Spread, defaults,
-};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, MAX_INSTANCES, OnSilence, Retry, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, Resources, SidecarName};
 use std::collections::BTreeMap;
@@ -331,17 +330,6 @@ fn retry(r: &mut Reader, path: &str, kind: JobKind, file: RetryFile) -> Retry {
             &format!("{path}.no_retry_exit_codes"),
             file.no_retry_exit_codes,
         ),
-    }
-}
-
-fn clusters(r: &mut Reader, file: Option<ClustersFile>) -> ClusterChoice {
-    let Some(file) = file else {
-        return ClusterChoice::default();
-    };
-    let spread = one_of("a spread", &words::SPREADS);
-    ClusterChoice {
-        only: file.only.unwrap_or_default().into_iter().map(|s| s.0).collect(),
-        spread: r.value("clusters.spread", file.spread.as_ref(), spread, Spread::None),
     }
 }
 

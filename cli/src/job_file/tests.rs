@@ -8,10 +8,11 @@ mod write;
 
 use super::*;
 use echelon_core_model::Amount;
+use echelon_core_model::cluster_choice::Spread;
 use echelon_core_model::rules::{Completion, Condition, Restart};
 use echelon_core_model::runtime::{Containerizer, Network, PortReference, ProbeKind, Protocol, Visibility};
 use echelon_core_model::schedule::{CatchUp, Overlap};
-use echelon_core_model::spec::{JobKind, OnSilence, Spread, defaults};
+use echelon_core_model::spec::{JobKind, OnSilence, defaults};
 use echelon_core_model::time::Span;
 use proptest::prelude::*;
 

@@ -1,12 +1,13 @@
 //! Words of job files that are a choice, for what reads, writes and describes them. Names of strategies and of runtime variables are where these are.
 
+use echelon_core_model::cluster_choice::{CostRule, Spread};
 use echelon_core_model::gang::OnMemberFailure;
 use echelon_core_model::nearest;
 use echelon_core_model::rollout::OnFailure;
 use echelon_core_model::rules::{Condition, Restart};
 use echelon_core_model::runtime::{Containerizer, ImageFormat, Protocol, Visibility};
 use echelon_core_model::schedule::{CatchUp, Overlap};
-use echelon_core_model::spec::{JobKind, Spread};
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::volume::Reclaim;
 
 /// A word and what it stands for.
@@ -35,6 +36,10 @@ pub const CATCH_UPS: Words<CatchUp, 3> = [
     ("all", CatchUp::All),
 ];
 pub const SPREADS: Words<Spread, 2> = [("none", Spread::None), ("even", Spread::Even)];
+pub const COST_RULES: Words<CostRule, 2> = [
+    ("ignore", CostRule::Ignore),
+    ("prefer_cheap", CostRule::PreferCheap),
+];
 pub const RECLAIMS: Words<Reclaim, 2> = [("keep", Reclaim::Keep), ("delete", Reclaim::Delete)];
 pub const RESTARTS: Words<Restart, 3> = [
     ("on-failure", Restart::OnFailure),
@@ -63,14 +68,14 @@ pub const VISIBILITIES: Words<Visibility, 3> = [
 ];
 
 /// Reads one of some words, which are `what`.
-pub fn one_of<T: Copy>(
+pub fn one_of<T: Clone>(
     what: &'static str,
     all: &'static [(&'static str, T)],
 ) -> impl Fn(&str) -> Result<T, String> {
     move |text| {
         let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
         let found = all.iter().find(|(word, _)| *word == text);
-        found.map(|(_, value)| *value).ok_or_else(|| {
+        found.map(|(_, value)| value.clone()).ok_or_else(|| {
             let meant = nearest(text, words.iter().copied())
                 .map_or(String::new(), |w| format!("; did you mean `{w}`?"));
             let (last, others) = words.split_last().map_or(("", &[][..]), |(l, o)| (*l, o));

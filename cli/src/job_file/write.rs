@@ -3,15 +3,16 @@
 mod siting;
 mod task;
 
+use super::cluster_choice;
 use super::file::{GroupFile, JobFile, SidecarFile};
 use super::form::Form;
 use super::parts_file::{
-    AfterFile, ClustersFile, GangFile, OverrideFile, PersistentVolumeFile, ResourcesFile, RetryFile,
-    ScheduleFile, UpdateFile,
+    AfterFile, GangFile, OverrideFile, PersistentVolumeFile, ResourcesFile, RetryFile, ScheduleFile,
+    UpdateFile,
 };
 use super::scalar::Scalar;
 use super::words::{
-    CATCH_UPS, CONDITIONS, KINDS, MEMBER_FAILURES, ON_FAILURES, OVERLAPS, RECLAIMS, RESTARTS, SPREADS, word,
+    CATCH_UPS, CONDITIONS, KINDS, MEMBER_FAILURES, ON_FAILURES, OVERLAPS, RECLAIMS, RESTARTS, word,
 };
 use echelon_core_model::gang::Gang;
 use echelon_core_model::overrides::Override;
@@ -35,10 +36,7 @@ pub fn file(spec: &JobSpec) -> JobFile {
         owner: given(&spec.owner),
         labels: Some(texts(&spec.labels)).filter(|l| !l.is_empty()),
         priority: some(spec.priority),
-        clusters: Some(ClustersFile {
-            only: Some(all(&spec.clusters.only)).filter(|o| !o.is_empty()),
-            spread: some(word(&SPREADS, &spec.clusters.spread)),
-        }),
+        clusters: Some(cluster_choice::file(&spec.clusters)),
         revocable: some(spec.revocable),
         preemptible: some(spec.preemptible),
         controller: some(spec.controller),

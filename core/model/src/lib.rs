@@ -16,6 +16,8 @@ pub mod bucket;
 pub mod claim;
 pub mod class;
 pub mod cluster;
+pub mod cluster_choice;
+pub mod cluster_labels;
 pub mod control;
 pub mod directive;
 pub mod drain;

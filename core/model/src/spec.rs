@@ -1,8 +1,9 @@
 //! What a user asks for: the specification of a job. Immutable; every change makes a new version.
 
 use crate::amount::Amount;
+use crate::cluster_choice::ClusterChoice;
 use crate::gang::Gang;
-use crate::id::{ClusterId, GroupName};
+use crate::id::GroupName;
 use crate::overrides::Override;
 use crate::pod::Sidecar;
 use crate::range::RangeSet;
@@ -59,25 +60,6 @@ impl fmt::Display for JobKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
-}
-
-/// How a group's instances are divided over clusters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Spread {
-    /// All on the job's home cluster, further ones only when it has no room.
-    #[default]
-    None,
-    /// As evenly as possible over all clusters that pass the filters.
-    Even,
-}
-
-/// Which clusters a job may use.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ClusterChoice {
-    /// Only these, by name; all when empty.
-    pub only: Vec<String>,
-    /// How instances are divided over them.
-    pub spread: Spread,
 }
 
 /// What to do when the host, or the cluster, of a run stays silent.
@@ -402,10 +384,4 @@ pub mod defaults {
             },
         }
     }
-}
-
-/// A cluster as a job may name it: by id or by name.
-#[must_use]
-pub fn names_cluster(choice: &ClusterChoice, id: &ClusterId, name: &str) -> bool {
-    choice.only.is_empty() || choice.only.iter().any(|c| c == name || c == id.as_str())
 }

@@ -37,6 +37,8 @@ pub struct Likeness {
     pub clusters: Clusters,
     /// Their class: which hosts take them.
     pub class: Option<ClassDigest>,
+    /// What bounds them at single clusters, as a digest; `None`: nothing does.
+    pub division: Option<u64>,
     /// The longest that one of them can take; `None`: for ever.
     pub lasts: Option<Span>,
     /// Whose they are, where the pool is fair to its users.
@@ -54,6 +56,7 @@ impl Likeness {
             unit,
             clusters,
             class: None,
+            division: None,
             lasts: None,
             user: None,
         }

@@ -35,6 +35,7 @@ mod resends;
 mod restarts;
 mod returns;
 mod rollouts;
+mod routing;
 mod rules;
 mod sampled;
 mod schedules;

@@ -1,10 +1,13 @@
 //! Which clusters a group may go to at all. Each filter that drops one says why, with numbers.
 
+use crate::home::HomeKey;
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster_choice::{ClusterChoice, ClusterIdentity, allows_by_name};
 use echelon_core_model::health::{ClusterHealth, NewWork};
 use echelon_core_model::reason::Shortfall;
-use echelon_core_model::spec::{ClusterChoice, names_cluster};
-use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources};
+use echelon_core_model::{ClusterId, Reason, ReasonCode, Resources};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A cluster as routing sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub struct Candidate {
     pub id: ClusterId,
     /// Its name.
     pub name: String,
+    /// Its labels.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// What operators want of it.
     pub wish: Wish,
     /// Whether it takes new work, as far as its health goes.
@@ -25,19 +30,35 @@ pub struct Candidate {
     pub largest_host: Resources,
     /// What nobody has spoken for.
     pub room: Resources,
+    /// How much of it is allocated, in thousandths, in the kind that the group needs most of.
+    pub load: u32,
     /// Whether it has hosts of the host pool that is asked for.
     pub has_host_pool: bool,
+}
+
+impl Candidate {
+    /// By what a job selects it.
+    #[must_use]
+    pub fn identity(&self) -> ClusterIdentity<'_> {
+        ClusterIdentity {
+            id: &self.id,
+            name: &self.name,
+            labels: &self.labels,
+        }
+    }
 }
 
 /// What a group needs of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand<'a> {
-    /// Its job, for the home.
-    pub job: JobId,
+    /// Where its job is at home.
+    pub home: HomeKey,
     /// Which clusters the job may use, and how it is divided.
     pub choice: &'a ClusterChoice,
-    /// Room of one instance.
+    /// Resources of one instance.
     pub shape: Resources,
+    /// Instances of the whole group.
+    pub instances: u64,
 }
 
 /// A cluster that was dropped, and why.
@@ -51,33 +72,61 @@ pub struct Dropped {
     pub reason: Reason,
 }
 
-/// Divides clusters into those that pass and those that were dropped, both in their order. One that takes new
-/// work only as a last resort passes only if no other passes.
+/// How readily a cluster that passes all filters is used: only those of the first class that has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tier {
+    Usual,
+    FailOver,
+    /// It takes new work as a last resort.
+    LastResort,
+    LastFailOver,
+}
+
+impl Tier {
+    fn of(demand: &Demand<'_>, cluster: &Candidate) -> Self {
+        let is_fail_over = demand.choice.is_fail_over(cluster.identity());
+        match (cluster.new_work, is_fail_over) {
+            (NewWork::LastResort, false) => Self::LastResort,
+            (NewWork::LastResort, true) => Self::LastFailOver,
+            (_, false) => Self::Usual,
+            (_, true) => Self::FailOver,
+        }
+    }
+
+    fn reason(self, cluster: &Candidate) -> Reason {
+        match self {
+            Self::Usual | Self::FailOver => Reason::new(ReasonCode::ClusterFailOver),
+            Self::LastResort | Self::LastFailOver => unhealthy(cluster),
+        }
+    }
+}
+
+/// Divides clusters into those that pass and those that were dropped, both in their order. A cluster that is
+/// kept for fail-over, and one that takes new work only as a last resort, pass only if no other passes.
 #[must_use]
 pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Candidate>, Vec<Dropped>) {
     let mut passed = Vec::new();
     let mut dropped = Vec::new();
     for cluster in clusters.iter().filter(|c| c.wish != Wish::Left) {
         match refusal(demand, cluster) {
-            None => passed.push(cluster),
-            Some(reason) => dropped.push(Dropped {
-                id: cluster.id.clone(),
-                name: cluster.name.clone(),
-                reason,
-            }),
+            None => passed.push((Tier::of(demand, cluster), cluster)),
+            Some(reason) => dropped.push(drop(cluster, reason)),
         }
     }
-    if passed.iter().any(|c| c.new_work == NewWork::Taken) {
-        let (taking, others): (Vec<_>, Vec<_>) =
-            passed.into_iter().partition(|c| c.new_work == NewWork::Taken);
-        passed = taking;
-        dropped.extend(others.into_iter().map(|c| Dropped {
-            id: c.id.clone(),
-            name: c.name.clone(),
-            reason: unhealthy(c),
-        }));
+    let Some(first) = passed.iter().map(|(tier, _)| *tier).min() else {
+        return (Vec::new(), dropped);
+    };
+    let (used, others): (Vec<_>, Vec<_>) = passed.into_iter().partition(|(tier, _)| *tier == first);
+    dropped.extend(others.into_iter().map(|(tier, c)| drop(c, tier.reason(c))));
+    (used.into_iter().map(|(_, c)| c).collect(), dropped)
+}
+
+fn drop(cluster: &Candidate, reason: Reason) -> Dropped {
+    Dropped {
+        id: cluster.id.clone(),
+        name: cluster.name.clone(),
+        reason,
     }
-    (passed, dropped)
 }
 
 fn unhealthy(cluster: &Candidate) -> Reason {
@@ -85,8 +134,12 @@ fn unhealthy(cluster: &Candidate) -> Reason {
 }
 
 fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
-    if !names_cluster(demand.choice, &cluster.id, &cluster.name) {
+    let choice = demand.choice;
+    if !allows_by_name(&choice.only, cluster.identity()) {
         return Some(Reason::new(ReasonCode::NoCluster).at("the job names other clusters"));
+    }
+    if !choice.allows(cluster.identity()) {
+        return Some(Reason::new(ReasonCode::NoCluster).at("the job gives it no weight"));
     }
     if cluster.wish != Wish::Active {
         return Some(Reason::new(ReasonCode::ClusterCordoned).at(cluster.wish.word()));
@@ -122,9 +175,10 @@ pub fn nobody(dropped: &[Dropped]) -> Reason {
     let rank = |code| match code {
         ReasonCode::ClusterUnhealthy => 0,
         ReasonCode::ClusterCordoned => 1,
-        ReasonCode::NoClusterCapacity | ReasonCode::GangTooLarge => 2,
-        ReasonCode::HostPool => 3,
-        _ => 4,
+        ReasonCode::ClusterFailOver | ReasonCode::ClusterShare => 2,
+        ReasonCode::NoClusterCapacity | ReasonCode::GangTooLarge => 3,
+        ReasonCode::HostPool => 4,
+        _ => 5,
     };
     let nearest = dropped
         .iter()
@@ -160,21 +214,24 @@ pub(crate) mod tests {
         Candidate {
             id: ClusterId::new(format!("id-{name}")),
             name: name.to_owned(),
+            labels: Arc::default(),
             wish: Wish::Active,
             new_work: NewWork::Taken,
             health: ClusterHealth::default(),
             hosts: 3,
             largest_host: shape(4, 4096),
             room: shape(12, 12288),
+            load: 0,
             has_host_pool: true,
         }
     }
 
     pub(crate) fn demand(choice: &ClusterChoice, shape: Resources) -> Demand<'_> {
         Demand {
-            job: JobId(1),
+            home: HomeKey::of_name("job"),
             choice,
             shape,
+            instances: 10,
         }
     }
 
@@ -313,5 +370,52 @@ pub(crate) mod tests {
             ..candidate("b")
         };
         assert_eq!(names(&[last("a"), cordoned]), ["a"]);
+    }
+
+    #[test]
+    fn a_fail_over_cluster_passes_only_where_no_other_does() {
+        let choice = ClusterChoice {
+            fail_over_only: vec!["b".to_owned()],
+            ..ClusterChoice::default()
+        };
+        let names = |clusters: &[Candidate]| -> Vec<String> {
+            let (passed, _) = filter(&demand(&choice, shape(1, 1)), clusters);
+            passed.into_iter().map(|c| c.name.clone()).collect()
+        };
+        let with = |name, new_work| Candidate {
+            new_work,
+            ..candidate(name)
+        };
+        let full = Candidate {
+            room: Resources::ZERO,
+            ..candidate("a")
+        };
+        assert_eq!(names(&[full, candidate("b")]), ["a"], "it takes no overflow");
+        assert_eq!(names(&[with("a", NewWork::Refused), candidate("b")]), ["b"]);
+        assert_eq!(names(&[with("a", NewWork::LastResort), candidate("b")]), ["b"]);
+        let both = [with("a", NewWork::LastResort), with("b", NewWork::LastResort)];
+        assert_eq!(names(&both), ["a"]);
+        let (_, dropped) = filter(&demand(&choice, shape(1, 1)), &[candidate("a"), candidate("b")]);
+        assert_eq!(dropped[0].reason.to_string(), "the cluster is kept for fail-over");
+    }
+
+    #[test]
+    fn only_selects_by_label_too() {
+        let choice = ClusterChoice {
+            only: vec!["region=eu".to_owned()],
+            ..ClusterChoice::default()
+        };
+        let labels = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
+        let in_region = Candidate {
+            labels: Arc::new(labels),
+            ..candidate("a")
+        };
+        check(&choice, shape(1, 64), in_region, None);
+        check(
+            &choice,
+            shape(1, 64),
+            candidate("b"),
+            Some("no cluster passes its filters (the job names other clusters)"),
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! On which cluster: filters with typed reasons, homes by consistent hashing and monotone splits, within the capacity that
+//! On which cluster: filters with typed reasons, scores, homes by consistent hashing and monotone splits, within the capacity that
 //! clusters have. Pure functions that know no quota: admission asks them. Called by `core/resource-manager`.
 #![forbid(
     unsafe_code,
@@ -10,11 +10,17 @@
 pub mod filter;
 pub mod home;
 pub mod route;
+pub mod score;
 pub mod split;
 pub mod whole;
 
 pub use filter::{Candidate, Demand, Dropped, filter};
-pub use home::Homes;
-pub use route::{Routed, Share, refusal, route};
-pub use split::{add_evenly, add_in_order};
+pub use home::{HomeKey, Homes};
+pub use route::{Routed, RoutingOrder, Share, refusal, route};
+pub use score::{Score, ScoreFn, score};
 pub use whole::{Part, Whole, route_whole};
+
+/// The page about routing has a score of its own, which is compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/routing.md")]
+pub struct RoutingPage;

@@ -2,7 +2,7 @@
 //! fit into what the cluster's hosts have together.
 
 use crate::filter::{Candidate, Demand, Dropped, filter, nobody};
-use crate::home::Homes;
+use crate::route::RoutingOrder;
 use echelon_core_model::reason::Shortfall;
 use echelon_core_model::{ClusterId, Reason, ReasonCode, Resources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,7 @@ pub struct Whole {
     pub has_room: bool,
 }
 
-/// Chooses a cluster for a gang, none of `from`. `capacity` is what the hosts of a cluster have together, `homes` the ring of all
-/// clusters.
+/// Chooses a cluster for a gang, none of `from`. `capacity` is what the hosts of a cluster have together.
 ///
 /// # Errors
 /// Why no cluster can take all of it.
@@ -47,7 +46,7 @@ pub fn route_whole(
     parts: &[Part<'_>],
     capacity: &BTreeMap<ClusterId, Resources>,
     from: &[ClusterId],
-    homes: &Homes,
+    order: RoutingOrder<'_>,
 ) -> Result<Whole, Reason> {
     let need = parts.iter().fold(Resources::ZERO, |sum, p| sum.plus(p.need()));
     let mut dropped: Vec<Dropped> = Vec::new();
@@ -76,12 +75,17 @@ pub fn route_whole(
         }));
         fits
     });
-    let Some(job) = parts.first().map(|p| p.demand.job) else {
+    let Some(first) = parts.first() else {
         return Err(nobody(&dropped));
     };
-    let mut order = homes.order(job);
-    order.retain(|id| open.contains(id));
-    let has_room = |id: &&ClusterId| {
+    let whole = Demand {
+        shape: need,
+        ..first.demand
+    };
+    let open: Vec<&Candidate> = names.iter().filter(|c| open.contains(&c.id)).collect();
+    let order = order.sort(&whole, &open);
+    let order: Vec<&ClusterId> = order.into_iter().map(|c| &c.id).collect();
+    let has_room = |id: &&&ClusterId| {
         let most = parts.iter().map(|p| p.room(id));
         let all = most.fold(Resources::ZERO, Resources::max_each);
         need.fits(all) && parts.iter().all(|p| p.need().fits(p.room(id)))
@@ -92,7 +96,7 @@ pub fn route_whole(
         || Err(nobody(&dropped)),
         |cluster| {
             Ok(Whole {
-                cluster: (*cluster).clone(),
+                cluster: (**cluster).clone(),
                 has_room: now.is_some(),
             })
         },
@@ -119,7 +123,9 @@ fn never_fits(
 mod tests {
     use super::*;
     use crate::filter::tests::{candidate, demand};
-    use echelon_core_model::spec::ClusterChoice;
+    use crate::home::Homes;
+    use crate::score::score;
+    use echelon_core_model::cluster_choice::ClusterChoice;
     use echelon_core_testkit::build::shape;
 
     fn with_room(name: &str, cores: u64) -> Candidate {
@@ -146,7 +152,8 @@ mod tests {
             .collect();
         let from: Vec<ClusterId> = from.iter().map(|c| ClusterId::new(format!("id-{c}"))).collect();
         let homes = Homes::new(clusters.iter().map(|c| &c.id));
-        route_whole(&parts, &capacity, &from, &homes).map_err(|r| r.to_string())
+        let order = RoutingOrder { homes: &homes, score };
+        route_whole(&parts, &capacity, &from, order).map_err(|r| r.to_string())
     }
 
     #[test]

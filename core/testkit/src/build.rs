@@ -1,6 +1,7 @@
 //! Builders with a default for everything that is not the point of a test.
 
 use echelon_core_model::Amount;
+use echelon_core_model::cluster_choice::{ClusterChoice, Spread};
 use echelon_core_model::gang::Gang;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::resources::Resources;
@@ -8,7 +9,7 @@ use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::schedule::Schedule;
 use echelon_core_model::siting::Siting;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, Spread, defaults};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName, Span};
 
@@ -174,8 +175,15 @@ impl JobBuilder {
 
     /// Spread evenly over all clusters.
     #[must_use]
-    pub const fn spread(mut self) -> Self {
+    pub fn spread(mut self) -> Self {
         self.0.clusters.spread = Spread::Even;
+        self
+    }
+
+    /// With this choice of clusters.
+    #[must_use]
+    pub fn clusters(mut self, choice: ClusterChoice) -> Self {
+        self.0.clusters = choice;
         self
     }
 

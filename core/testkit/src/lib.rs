@@ -8,5 +8,6 @@
 )]
 
 pub mod build;
+pub mod cluster_choices;
 pub mod specs;
 pub mod store;

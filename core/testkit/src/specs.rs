@@ -1,5 +1,6 @@
 //! Any spec, for tests of what carries specs: nothing but the types holds of it.
 
+use crate::cluster_choices::cluster_choices;
 use echelon_core_model::Amount;
 use echelon_core_model::gang::{Gang, OnMemberFailure, Topology};
 use echelon_core_model::host_pool::HostPoolChoice;
@@ -14,7 +15,7 @@ use echelon_core_model::runtime::{
 };
 use echelon_core_model::schedule::{CatchUp, Overlap, Schedule};
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Preference, Siting, Test};
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, OnSilence, Retry};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, InstanceRange, JobId, RangeSet, SidecarName, Span};
 use proptest::collection::{btree_map, vec};
@@ -372,7 +373,7 @@ pub fn specs() -> impl Strategy<Value = JobSpec> {
         "/[a-z]{1,9}",
         ".{0,5}",
         btree_map(".{0,4}", ".{0,4}", 0..3),
-        vec(".{0,4}", 0..3),
+        cluster_choices(),
     );
     let flags = proptest::array::uniform6(any::<bool>());
     let rest = (flags, any::<u32>(), silences(), silences());
@@ -418,10 +419,7 @@ pub fn specs() -> impl Strategy<Value = JobSpec> {
             2 => JobKind::Stateful,
             _ => JobKind::Daemon,
         },
-        clusters: ClusterChoice {
-            only: t.4,
-            spread: if r.0[1] { Spread::Even } else { Spread::None },
-        },
+        clusters: t.4,
         priority: r.1,
         revocable: r.0[2],
         preemptible: r.0[3],

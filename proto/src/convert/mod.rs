@@ -3,6 +3,7 @@
 //! belong to `core/gateway`. Its callers are the gateway, the storage backends and the clients' tests.
 
 pub mod cluster;
+mod cluster_choice;
 pub mod control;
 mod error;
 pub mod event;

@@ -1,6 +1,7 @@
 //! Job specs between wire and model. What is left out on the wire gets its default here, so a spec that was read is
 //! complete, and writing it spells every default out.
 
+use super::cluster_choice::{cluster_choice, read_cluster_choice};
 use super::quantity::{duration, read_duration, read_resources, resources};
 use super::rules::{self, exit_codes, read_exit_codes, read_restart, restart};
 use super::runtime::{own, read_own, read_runtime, runtime};
@@ -8,9 +9,7 @@ use super::{Problems, at, gang, rollout, schedule, siting};
 use crate::echelon::v1;
 use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rules::Rules;
-use echelon_core_model::spec::{
-    ClusterChoice, GroupSpec, JobKind, JobSpec, OnSilence, Retry, Spread, defaults,
-};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, OnSilence, Retry, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{Amount, GroupName, SidecarName, Span};
 
@@ -24,14 +23,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         owner: s.owner.clone(),
         labels: s.labels.clone(),
         priority: Some(s.priority),
-        clusters: Some(v1::ClusterChoice {
-            only: s.clusters.only.clone(),
-            spread: match s.clusters.spread {
-                Spread::None => v1::Spread::None,
-                Spread::Even => v1::Spread::Even,
-            }
-            .into(),
-        }),
+        clusters: Some(cluster_choice(&s.clusters)),
         revocable: s.revocable,
         preemptible: Some(s.preemptible),
         controller: s.controller,
@@ -159,7 +151,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         labels: s.labels,
         // Of what was stored before pools had a default: 0. Who submits or changes a job puts the pool's here.
         priority: s.priority.unwrap_or_default(),
-        clusters: read_clusters(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
+        clusters: read_cluster_choice(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
         revocable: s.revocable,
         preemptible: s.preemptible.unwrap_or(true),
         controller: s.controller,
@@ -209,18 +201,6 @@ fn read_kind(number: i32, path: &str, problems: &mut Problems) -> JobKind {
         }
     }
     JobKind::Batch
-}
-
-fn read_clusters(c: v1::ClusterChoice, path: &str, problems: &mut Problems) -> ClusterChoice {
-    let spread = match v1::Spread::try_from(c.spread) {
-        Ok(v1::Spread::Unspecified | v1::Spread::None) => Spread::None,
-        Ok(v1::Spread::Even) => Spread::Even,
-        Err(_) => {
-            problems.add(at(path, "spread"), "must be none or even");
-            Spread::None
-        }
-    };
-    ClusterChoice { only: c.only, spread }
 }
 
 fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {

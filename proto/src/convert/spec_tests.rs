@@ -77,8 +77,13 @@ fn every_problem_is_told_with_its_path() {
     let wrong = v1::JobSpec {
         kind: 99,
         clusters: Some(v1::ClusterChoice {
-            only: vec![],
             spread: 9,
+            weights: [("east".to_owned(), 1_000_001)].into(),
+            prefer: vec!["east".to_owned()],
+            prefer_weights: [("east".to_owned(), 1)].into(),
+            max_share: 101,
+            cost: 9,
+            ..v1::ClusterChoice::default()
         }),
         on_unreachable: Some(v1::OnSilence { action: None }),
         groups: vec![
@@ -121,6 +126,10 @@ fn every_problem_is_told_with_its_path() {
         [
             "job.spec.kind",
             "job.spec.clusters.spread",
+            "job.spec.clusters.weights[east]",
+            "job.spec.clusters.prefer_weights",
+            "job.spec.clusters.max_share",
+            "job.spec.clusters.cost",
             "job.spec.on_unreachable",
             "job.spec.groups[0].container.type",
             "job.spec.groups[0].container.volumes[0]",

@@ -3,11 +3,12 @@
 use crate::store::Jobs;
 use crate::trace::{Job, Trace};
 use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::cluster_choice::{ClusterChoice, Spread};
 use echelon_core_model::gang::Gang;
 use echelon_core_model::job::{Desired, Goal, Head};
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::defaults::START_WITHIN;
-use echelon_core_model::spec::{ClusterChoice, GroupSpec, JobSpec, Spread};
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, Timestamp, Version};
 use std::collections::BTreeMap;
@@ -123,6 +124,7 @@ fn spec(job: &Job) -> JobSpec {
         clusters: ClusterChoice {
             only: job.clusters.clone(),
             spread: if job.spread { Spread::Even } else { Spread::None },
+            ..ClusterChoice::default()
         },
         revocable: job.revocable,
         preemptible: job.preemptible,

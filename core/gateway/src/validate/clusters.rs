@@ -5,13 +5,14 @@ use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster_choice::matches_selector;
 use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
 
 /// Most names of clusters in a message.
 const TOLD: usize = 10;
 
-/// Checks every cluster that the spec names, by name or id, against those that have not left.
+/// Checks that each selector of a spec matches a cluster that has not left.
 ///
 /// # Errors
 /// `StorageUnavailable` when storage did not answer.
@@ -21,19 +22,20 @@ pub async fn in_clusters<F: Facts>(
     path: &str,
     out: &mut Violations,
 ) -> Result<(), ApiError> {
-    if spec.clusters.only.is_empty() {
+    let selectors = spec.clusters.selectors();
+    if selectors.is_empty() {
         return Ok(());
     }
     let mut known = ask::settled_clusters(facts).await?;
     known.retain(|c| c.wish != Wish::Left);
-    for (i, wanted) in spec.clusters.only.iter().enumerate() {
-        let found = known.iter().any(|c| c.name == *wanted || c.id.as_str() == wanted);
-        // What no cluster can be called is refused by another rule.
-        if !found && !wanted.is_empty() {
+    for (field, selector) in selectors {
+        let found = known.iter().any(|c| matches_selector(selector, c.identity()));
+        // A text that selects nothing whatever clusters there are is refused by another rule.
+        if !found && !selector.is_empty() {
             out.check(
                 false,
-                format!("{path}.clusters.only[{i}]"),
-                unknown(wanted, &known),
+                format!("{path}.clusters.{field}"),
+                unknown(selector, &known),
             );
         }
     }
@@ -41,10 +43,13 @@ pub async fn in_clusters<F: Facts>(
 }
 
 fn unknown(wanted: &str, known: &[Cluster]) -> String {
+    if let Some((key, value)) = wanted.split_once('=') {
+        return format!("no cluster has the label `{key}` with the value `{value}`");
+    }
     let names: Vec<&str> = known.iter().map(|c| c.name.as_str()).collect();
     if names.is_empty() {
         return format!(
-            "there is no cluster `{wanted}`, nor any other; a cluster is added by starting its shard: `echelon shard --cluster {wanted}`"
+            "there is no cluster `{wanted}`, nor any other; `echelon cluster add {wanted}` adds it"
         );
     }
     let told = names.iter().take(TOLD).copied().collect::<Vec<_>>().join(", ");
@@ -109,6 +114,6 @@ mod tests {
 
     #[test]
     fn without_any_cluster_it_is_said_how_to_add_one() {
-        assert!(unknown("east", &[]).ends_with("`echelon shard --cluster east`"));
+        assert!(unknown("east", &[]).ends_with("`echelon cluster add east` adds it"));
     }
 }

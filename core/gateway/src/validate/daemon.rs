@@ -2,9 +2,10 @@
 //! are spread.
 
 use super::Violations;
+use super::cluster_choice::undivided;
 use echelon_core_model::Amount;
 use echelon_core_model::siting::Siting;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, Spread};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 
 /// Why a daemon has no number of instances.
 pub(super) const COUNTED: &str =
@@ -16,9 +17,10 @@ pub(super) fn of_job(s: &JobSpec, path: &str, out: &mut Violations) {
         return;
     }
     let at = |field: &str| format!("{path}.{field}");
+    undivided(&s.clusters, &at("clusters"), EVERYWHERE, out);
     out.check(
-        s.clusters.spread == Spread::None,
-        at("clusters.spread"),
+        s.clusters.fail_over_only.is_empty(),
+        at("clusters.fail_over_only"),
         EVERYWHERE,
     );
     out.check(

@@ -1,10 +1,11 @@
 //! Rules of gangs.
 
 use super::Violations;
+use super::cluster_choice::undivided;
 use super::siting::{ATTRIBUTE, is_attribute};
 use super::spec::{LONGEST_SPAN, SHORTEST_SILENCE};
 use echelon_core_model::gang::{MAX_GANG, MAX_TOPOLOGY, Topology};
-use echelon_core_model::spec::{JobKind, JobSpec, Spread};
+use echelon_core_model::spec::{JobKind, JobSpec};
 use std::collections::BTreeSet;
 
 /// Checks what a spec that stands at `path` says of its gang.
@@ -29,10 +30,11 @@ pub fn gang(s: &JobSpec, path: &str, out: &mut Violations) {
             s.instances()
         ),
     );
-    out.check(
-        s.clusters.spread == Spread::None,
-        at("clusters.spread"),
-        "must be none: a gang runs on one cluster",
+    undivided(
+        &s.clusters,
+        &at("clusters"),
+        "must be left out: a gang runs on one cluster",
+        out,
     );
     out.check(
         s.rules.max_failed.is_none() || !gang.on_failure.is_of_all(),

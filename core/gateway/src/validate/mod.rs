@@ -1,6 +1,7 @@
 //! What a request may contain. Every rule names the field and what would be right, and all problems are told at once. The
 //! methods call this before they store anything.
 
+mod cluster_choice;
 mod clusters;
 mod container;
 mod daemon;

@@ -1,5 +1,6 @@
 //! Rules of a job spec as a whole.
 
+use super::cluster_choice::cluster_choice;
 use super::text::{LABEL_FORM, POOL_PATH_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
@@ -12,9 +13,8 @@ use std::collections::BTreeSet;
 
 /// Most groups: far more than the parts of any program, far fewer than instances.
 const GROUPS: usize = 64;
-/// Most labels, and most named clusters.
+/// Most labels.
 const LABELS: usize = 64;
-const CLUSTERS: usize = 1024;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
 pub(super) const SHORTEST_SILENCE: Span = Span::seconds(1);
 pub(super) const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
@@ -52,7 +52,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         "must be at most 128 bytes without control characters",
     );
     labels(s, &at("labels"), out);
-    clusters(s, &at("clusters.only"), out);
+    cluster_choice(&s.clusters, &at("clusters"), out);
     silence(s.on_unreachable, &at("on_unreachable"), out);
     out.check(
         s.on_cluster_loss == OnSilence::Wait,
@@ -160,23 +160,6 @@ fn labels(s: &JobSpec, path: &str, out: &mut Violations) {
             "values must be at most 255 bytes without control characters",
         );
     }
-}
-
-fn clusters(s: &JobSpec, path: &str, out: &mut Violations) {
-    let only = &s.clusters.only;
-    let different: BTreeSet<&String> = only.iter().collect();
-    out.check(
-        only.len() <= CLUSTERS,
-        path,
-        format!("must be at most {CLUSTERS} clusters"),
-    );
-    out.check(
-        different.len() == only.len(),
-        path,
-        "must not name a cluster twice",
-    );
-    let named = only.iter().all(|c| !c.is_empty() && is_line(c, 255));
-    out.check(named, path, "must be names or ids of clusters");
 }
 
 fn silence(on: OnSilence, path: &str, out: &mut Violations) {

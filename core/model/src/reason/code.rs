@@ -103,6 +103,10 @@ reason_codes! {
     ClusterCordoned = 23,
     /// The grant has not reached the shard yet.
     AwaitingGrant = 24,
+    /// A cluster that it could use is kept for fail-over, and another can take it.
+    ClusterFailOver = 25,
+    /// The clusters with capacity have as many of its instances as they may.
+    ClusterShare = 26,
     /// No cluster's hosts together are large enough for all of a gang.
     GangTooLarge = 27,
     /// Capacity is kept for it at a cluster, or for all of its gang, as other work there ends.

@@ -18,6 +18,10 @@ impl ReasonCode {
             Self::NoClusterCapacity => "no cluster has room for it",
             Self::ClusterUnhealthy => "the cluster cannot start work now",
             Self::ClusterCordoned => "the cluster takes no new work",
+            Self::ClusterFailOver => "the cluster is kept for fail-over",
+            Self::ClusterShare => {
+                "the clusters with capacity have as many of its instances as the job lets one cluster have"
+            }
             Self::AwaitingGrant => "the grant is on its way to the shard",
             Self::HostResources => "hosts have too little left",
             Self::HostConstraint => "hosts do not meet a constraint",

@@ -10,7 +10,7 @@ use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::hierarchy::PoolIdx;
 use echelon_core_pools::{Rooms, Terms, Unit};
@@ -155,7 +155,8 @@ pub(crate) fn ahead(
     let Some(spec) = job.running_spec() else {
         return out;
     };
-    if spec.kind != JobKind::Batch || spec.gang.is_some() {
+    // What is bound ahead follows what runs, and so not a division of the whole group.
+    if spec.kind != JobKind::Batch || spec.gang.is_some() || spec.clusters.bounds_clusters() {
         return out;
     }
     let all = lines(facts, id, job);
@@ -211,8 +212,8 @@ pub(crate) fn ahead(
 fn takes_ahead(facts: &FederationFacts, job: &JobView, spec: &JobSpec, key: &SliceKey) -> bool {
     let view = facts.clusters.get(&key.cluster);
     let open = view.is_some_and(ClusterView::takes_work);
-    let name = view.and_then(|v| v.row.as_ref()).map(|row| row.name.as_str());
-    let chosen = name.is_some_and(|name| names_cluster(&spec.clusters, &key.cluster, name));
+    let row = view.and_then(|v| v.row.as_ref());
+    let chosen = row.is_some_and(|row| spec.clusters.allows(row.identity()));
     let ranges = job.decided.ranges(&key.group).iter();
     let mut marked = ranges.filter(|r| r.cluster == key.cluster && r.releasing.is_some());
     open && chosen && marked.next().is_none()

@@ -10,9 +10,9 @@ use echelon_core_model::cluster::Cluster;
 use echelon_core_model::directive::Part;
 use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, Resources};
+use echelon_core_model::{ClusterId, Kind, Resources};
 use echelon_core_pools::HostPoolIdx;
-use echelon_core_routing::{Candidate, Homes};
+use echelon_core_routing::{Candidate, Homes, RoutingOrder, score};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -107,10 +107,27 @@ impl Candidates {
         &self.limits
     }
 
-    /// The ring of all clusters.
+    /// In which order clusters are tried.
     #[must_use]
-    pub fn homes(&self) -> &Homes {
-        &self.homes
+    pub fn order(&self) -> RoutingOrder<'_> {
+        RoutingOrder {
+            homes: &self.homes,
+            score,
+        }
+    }
+
+    /// How much of a cluster is allocated, in thousandths, in the kind of which a shape takes the largest part of it.
+    /// `left` is what it has left for the shape. 0 where nothing is known of it.
+    pub(crate) fn load(&self, cluster: &ClusterId, shape: Resources, left: Resources) -> u32 {
+        let Some(all) = self.capacity.get(cluster) else {
+            return 0;
+        };
+        let thousandths = |part: u64, of: u64| u128::from(part) * 1_000 / u128::from(of.max(1));
+        let kinds = Kind::ALL.iter().filter(|kind| all.get(**kind) > 0);
+        let scarcest = kinds.max_by_key(|kind| thousandths(shape.get(**kind), all.get(**kind)));
+        let load =
+            scarcest.map(|kind| thousandths(all.get(*kind).saturating_sub(left.get(*kind)), all.get(*kind)));
+        load.map_or(0, |load| u32::try_from(load).unwrap_or(u32::MAX))
     }
 
     /// What the hosts of each have together.
@@ -125,6 +142,7 @@ fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
     Candidate {
         id: row.id.clone(),
         name: row.name.clone(),
+        labels: Arc::new(row.labels.clone()),
         wish: row.wish,
         new_work: c.new_work(),
         health: told
@@ -133,6 +151,7 @@ fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
         hosts: told.map_or(0, |c| c.hosts),
         largest_host: told.map(|c| c.largest_host).unwrap_or_default(),
         room: Resources::ZERO,
+        load: 0,
         has_host_pool: true,
     }
 }

@@ -15,17 +15,18 @@ use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, Resources};
 use echelon_core_pools::{Request, Rooms, Route, Side, Unit};
-use echelon_core_routing::{Candidate, Demand, Part, Share, filter, refusal, route, route_whole};
+use echelon_core_routing::{Candidate, Demand, HomeKey, Part, Share, filter, refusal, route, route_whole};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What routing needs to know of a group.
 #[must_use]
-pub fn demand<'a>(id: JobId, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a> {
+pub fn demand<'a>(home: HomeKey, spec: &'a JobSpec, group: &GroupSpec) -> Demand<'a> {
     Demand {
-        job: id,
+        home,
         choice: &spec.clusters,
         shape: group.room(),
+        instances: u64::from(group.instances),
     }
 }
 
@@ -35,12 +36,6 @@ pub(crate) struct GroupOf<'a> {
     pub(crate) id: JobId,
     pub(crate) spec: &'a JobSpec,
     pub(crate) group: &'a GroupSpec,
-}
-
-impl<'a> GroupOf<'a> {
-    fn demand(&self) -> Demand<'a> {
-        demand(self.id, self.spec, self.group)
-    }
 }
 
 /// Which clusters a group may get, and how much of them.
@@ -104,10 +99,17 @@ impl<'a> Router<'a> {
         &self.candidates
     }
 
-    fn spec(&self, id: JobId) -> Option<&'a JobSpec> {
+    fn job(&self, id: JobId) -> Option<&'a JobView> {
         let planned = self.planned.filter(|(of, _)| *of == id).map(|(_, job)| job);
-        let job = planned.or_else(|| self.facts.jobs.get(&id))?;
-        job.spec.as_deref()
+        planned.or_else(|| self.facts.jobs.get(&id))
+    }
+
+    fn spec(&self, id: JobId) -> Option<&'a JobSpec> {
+        self.job(id)?.spec.as_deref()
+    }
+
+    fn demand<'s>(&self, id: JobId, spec: &'s JobSpec, group: &GroupSpec) -> Demand<'s> {
+        demand(self.job(id).map(JobView::home).unwrap_or_default(), spec, group)
     }
 
     /// The clusters that have capacity for a group. Each has one of `parts` of the capacity that `rooms`
@@ -120,20 +122,23 @@ impl<'a> Router<'a> {
         let index = spec.groups.iter().position(|g| g.name == group.name);
         let limits = self.candidates.limits();
         let (passed, _) = filter(
-            &of.demand(),
+            &self.demand(id, spec, group),
             self.candidates.of(self.candidates.asker(spec, group)),
         );
         let all = passed.into_iter().map(|c| {
-            let count = unit.shape.count_in(rooms.cluster(&c.id, side, unit)) / parts.max(1);
+            let left = rooms.cluster(&c.id, side, unit);
+            let load = self.candidates.load(&c.id, unit.shape, left);
+            let count = unit.shape.count_in(left) / parts.max(1);
             let there = index.map_or(0, |i| self.ledger.allocated(id, &c.id, i));
             let more = class
                 .as_ref()
                 .and_then(|(digest, class)| limits.more(&c.id, *digest, class, there));
-            (c, more.map_or(count, |more| count.min(more)))
+            (c, load, more.map_or(count, |more| count.min(more)))
         });
-        all.filter(|(_, count)| *count > 0)
-            .map(|(c, count)| Candidate {
+        all.filter(|(_, _, count)| *count > 0)
+            .map(|(c, load, count)| Candidate {
                 room: unit.shape.times(count),
+                load,
                 ..c.clone()
             })
             .collect()
@@ -161,6 +166,9 @@ impl<'a> Router<'a> {
         clusters
             .map(|c| Candidate {
                 room: capacity(c),
+                load: self
+                    .candidates
+                    .load(&c.id, unit.shape, rooms.cluster(&c.id, side, unit)),
                 ..c.clone()
             })
             .collect()
@@ -179,14 +187,22 @@ impl<'a> Router<'a> {
             return Vec::new();
         }
         let have: BTreeMap<ClusterId, u64> = within.have.iter().cloned().collect();
-        let homes = self.candidates.homes();
-        route(&of.demand(), n, &have, within.avoid, &clusters, homes).shares
+        let order = self.candidates.order();
+        route(
+            &self.demand(of.id, of.spec, of.group),
+            n,
+            &have,
+            within.avoid,
+            &clusters,
+            order,
+        )
+        .shares
     }
 
     /// Whether a group may use a cluster beside these, with capacity or without.
     pub(crate) fn may_use_others(&self, of: GroupOf<'_>, but: &[ClusterId]) -> bool {
         let clusters = self.candidates.of(self.candidates.asker(of.spec, of.group));
-        let (passed, _) = filter(&of.demand(), clusters);
+        let (passed, _) = filter(&self.demand(of.id, of.spec, of.group), clusters);
         passed.iter().any(|c| !but.contains(&c.id))
     }
 
@@ -213,17 +229,18 @@ impl<'a> Router<'a> {
             .iter()
             .zip(&lists)
             .map(|(g, clusters)| Part {
-                demand: demand(id, spec, g),
+                demand: self.demand(id, spec, g),
                 count: count(g),
                 clusters,
             })
             .collect();
         let capacity = self.candidates.capacity();
-        let whole = route_whole(&parts, capacity, avoid, self.candidates.homes())?;
+        let whole = route_whole(&parts, capacity, avoid, self.candidates.order())?;
         Ok((whole.has_room || rooms.is_none()).then_some(whole.cluster))
     }
 
-    /// All clusters that could take the unbound part of a request, in the order that its job prefers.
+    /// All clusters that could take the unbound part of a request, in the order that its job prefers. Those that
+    /// have their share of the group already are left out.
     pub(crate) fn all_places(&self, request: &Request) -> Vec<ClusterId> {
         let Some(spec) = self.spec(request.job) else {
             return Vec::new();
@@ -232,12 +249,13 @@ impl<'a> Router<'a> {
             let Some(group) = spec.group(&request.group) else {
                 return Vec::new();
             };
-            let demand = demand(request.job, spec, group);
+            let demand = self.demand(request.job, spec, group);
             let clusters = self.candidates.of(self.candidates.asker(spec, group));
             let (passed, _) = filter(&demand, clusters);
-            let order = self.candidates.homes().order(request.job);
-            let takes = |id: &ClusterId| passed.iter().any(|c| c.id == *id) && !request.avoid.contains(id);
-            return order.into_iter().filter(|id| takes(id)).collect();
+            let ordered = self.candidates.order().sort(&demand, &passed);
+            let takes =
+                |c: &&Candidate| !request.avoid.contains(&c.id) && more_by_share(&demand, request, &c.id) > 0;
+            return ordered.into_iter().filter(takes).map(|c| c.id.clone()).collect();
         }
         let count = |group: &GroupSpec| count_of(request, group);
         let mut out = Vec::new();
@@ -272,6 +290,21 @@ impl<'a> Router<'a> {
         limits.more(cluster, class.digest(), &class, there)
     }
 
+    /// Whether every cluster that could take more of a group has its share of it.
+    pub(crate) fn is_share_used(&self, request: &Request) -> bool {
+        let found = self
+            .spec(request.job)
+            .and_then(|spec| Some((spec, spec.group(&request.group)?)));
+        let Some((spec, group)) = found.filter(|(spec, _)| spec.clusters.bounds_clusters()) else {
+            return false;
+        };
+        let demand = self.demand(request.job, spec, group);
+        let clusters = self.candidates.of(self.candidates.asker(spec, group));
+        let (passed, _) = filter(&demand, clusters);
+        let mut open = passed.iter().filter(|c| !request.avoid.contains(&c.id));
+        open.all(|c| more_by_share(&demand, request, &c.id) == 0)
+    }
+
     /// Why no cluster can ever take what a group requests; `None` where one can.
     pub(crate) fn refusal(&self, id: JobId, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
         if spec.gang.is_some() {
@@ -279,8 +312,15 @@ impl<'a> Router<'a> {
             return whole.err();
         }
         let clusters = self.candidates.of(self.candidates.asker(spec, group));
-        refusal(&demand(id, spec, group), clusters)
+        refusal(&self.demand(id, spec, group), clusters)
     }
+}
+
+/// How many more instances of a group a cluster may get by the job's own rules of division.
+fn more_by_share(demand: &Demand<'_>, request: &Request, cluster: &ClusterId) -> u64 {
+    let have = request.have.iter().find(|(id, _)| id == cluster);
+    let have = have.map_or(0, |(_, n)| *n);
+    demand.choice.most_on_one(demand.instances).saturating_sub(have)
 }
 
 /// How many of a group a gang's request is about.

@@ -2,18 +2,22 @@
 
 use crate::assignment::indexes::{kept, mark};
 use crate::assignment::ranges::{Cut, change};
+use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
-use echelon_core_model::spec::Spread;
+use echelon_core_model::cluster_choice::{ClusterChoice, Spread};
 use echelon_core_model::{ClusterId, RangeSet, ReasonCode};
-use echelon_core_routing::split::{Place, add_evenly};
+use echelon_core_routing::split::{Place, SplitOrder, SplitRule, add};
 use std::collections::BTreeMap;
 
 /// Marks indexes when there are too many, and takes marks back when there are too few. `missing` counts new
-/// indexes.
-pub fn scale(job: &mut JobView) {
+/// indexes. `clusters` is where their weights follow from.
+pub(crate) fn scale(job: &mut JobView, clusters: &BTreeMap<ClusterId, ClusterView>) {
     let Some(spec) = job.running() else { return };
-    let spread = spec.clusters.spread;
+    let division = Division {
+        choice: &spec.clusters,
+        clusters,
+    };
     for group in job.groups() {
         let wanted = job.wanted(&group);
         let withdrawn = spec.rules.withdrawn(&group);
@@ -31,7 +35,7 @@ pub fn scale(job: &mut JobView) {
             continue;
         };
         if kept.count() > wanted {
-            let too_many = surplus(ranges, &kept, wanted, spread);
+            let too_many = division.surplus(ranges, &kept, wanted);
             mark(ranges, &too_many, &scaled_down());
         } else {
             let back = scaled_away(ranges).minus(&withdrawn);
@@ -61,29 +65,69 @@ fn is_scaled_away(r: &AssignedRange) -> bool {
     r.releasing.as_ref().is_some_and(Releasing::ends_range)
 }
 
-/// The indexes to scale away: the highest ones. Of a group that is spread: the highest ones where it has
-/// most.
-pub(crate) fn surplus(ranges: &[AssignedRange], kept: &RangeSet, wanted: u64, spread: Spread) -> RangeSet {
-    if spread == Spread::None {
-        return kept.highest(kept.count() - wanted);
+/// How a job is divided over clusters.
+struct Division<'a> {
+    choice: &'a ClusterChoice,
+    clusters: &'a BTreeMap<ClusterId, ClusterView>,
+}
+
+impl Division<'_> {
+    /// The indexes to scale away: the highest ones. Of a group that is divided by a rule: the highest ones of
+    /// each cluster that has more than its part of the smaller group.
+    fn surplus(&self, ranges: &[AssignedRange], kept: &RangeSet, wanted: u64) -> RangeSet {
+        if self.choice.spread == Spread::None && !self.choice.bounds_clusters() {
+            return kept.highest(kept.count() - wanted);
+        }
+        let mut by_cluster: BTreeMap<&ClusterId, RangeSet> = BTreeMap::new();
+        for r in ranges {
+            let held: RangeSet = std::iter::once(r.range).collect();
+            let set = by_cluster.entry(&r.cluster).or_default();
+            *set = set.union(&held.intersect(kept));
+        }
+        let held: Vec<Place> = by_cluster
+            .iter()
+            .map(|(id, set)| Place {
+                have: 0,
+                room: set.count(),
+                weight: self.weight(id),
+            })
+            .collect();
+        let go = by_cluster
+            .values()
+            .zip(self.stay(&held, wanted))
+            .map(|(set, n)| set.highest(set.count().saturating_sub(n)));
+        go.fold(RangeSet::new(), |sum, set| sum.union(&set))
     }
-    let mut by_cluster: BTreeMap<&ClusterId, RangeSet> = BTreeMap::new();
-    for r in ranges {
-        let held: RangeSet = std::iter::once(r.range).collect();
-        let set = by_cluster.entry(&r.cluster).or_default();
-        *set = set.union(&held.intersect(kept));
+
+    /// How many stay at each cluster: `wanted` in all, by the job's rule as far as that gives so many.
+    fn stay(&self, held: &[Place], wanted: u64) -> Vec<u64> {
+        let rule = SplitRule {
+            order: SplitOrder::ByWeight,
+            instances: wanted,
+            least_places: self.choice.least_clusters(wanted),
+            most_on_one: self.choice.most_on_one(wanted),
+        };
+        let by_rule = add(held, wanted, rule);
+        let left: Vec<Place> = held
+            .iter()
+            .zip(&by_rule)
+            .map(|(place, n)| Place {
+                have: *n,
+                room: place.room - n,
+                weight: place.weight,
+            })
+            .collect();
+        let any = SplitRule {
+            least_places: 1,
+            most_on_one: u64::MAX,
+            ..rule
+        };
+        let rest = add(&left, wanted - by_rule.iter().sum::<u64>(), any);
+        by_rule.iter().zip(rest).map(|(a, b)| a + b).collect()
     }
-    let places: Vec<Place> = by_cluster
-        .values()
-        .map(|set| Place {
-            have: 0,
-            room: set.count(),
-        })
-        .collect();
-    let stay = add_evenly(&places, wanted);
-    let go = by_cluster
-        .values()
-        .zip(stay)
-        .map(|(set, n)| set.highest(set.count().saturating_sub(n)));
-    go.fold(RangeSet::new(), |sum, set| sum.union(&set))
+
+    fn weight(&self, cluster: &ClusterId) -> u32 {
+        let row = self.clusters.get(cluster).and_then(|view| view.row.as_ref());
+        row.map_or(1, |row| self.choice.weight(row.identity())).max(1)
+    }
 }

@@ -5,7 +5,8 @@ use crate::facts::capacity::lends;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::spec::{JobSpec, names_cluster};
+use echelon_core_model::cluster_choice::ClusterIdentity;
+use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Resources, Version};
 use echelon_core_pools::ClusterIdx;
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(crate) struct Basis {
 pub(crate) struct OfCluster {
     pub(crate) index: ClusterIdx,
     pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) draining: bool,
     /// 1 of each kind of which it has revocable capacity.
     pub(crate) lends: Resources,
@@ -74,8 +76,8 @@ impl Basis {
 
     /// The clusters that a job may use, by index.
     pub(crate) fn chosen<'a>(&'a self, spec: &'a JobSpec) -> impl Iterator<Item = ClusterIdx> + 'a {
-        let named = |(id, of): &(&ClusterId, &OfCluster)| names_cluster(&spec.clusters, id, &of.name);
-        let clusters = self.clusters.iter().filter(named);
+        let allowed = |(id, of): &(&ClusterId, &OfCluster)| spec.clusters.allows(of.identity(id));
+        let clusters = self.clusters.iter().filter(allowed);
         clusters.map(|(_, of)| of.index)
     }
 
@@ -91,10 +93,19 @@ impl Basis {
 }
 
 impl OfCluster {
+    fn identity<'a>(&'a self, id: &'a ClusterId) -> ClusterIdentity<'a> {
+        ClusterIdentity {
+            id,
+            name: &self.name,
+            labels: &self.labels,
+        }
+    }
+
     pub(crate) fn of(index: ClusterIdx, cluster: &ClusterView) -> Self {
         Self {
             index,
             name: name(cluster).to_owned(),
+            labels: labels(cluster).cloned().unwrap_or_default(),
             draining: cluster.wish() == Wish::Draining,
             lends: lends(cluster).kinds(),
         }
@@ -104,14 +115,20 @@ impl OfCluster {
         let Self {
             index,
             name: known,
+            labels: known_labels,
             draining,
             lends: kinds,
         } = self;
         *index == at
             && known == name(cluster)
+            && labels(cluster).map_or_else(|| known_labels.is_empty(), |labels| known_labels == labels)
             && *draining == (cluster.wish() == Wish::Draining)
             && *kinds == lends(cluster).kinds()
     }
+}
+
+fn labels(cluster: &ClusterView) -> Option<&BTreeMap<String, String>> {
+    cluster.row.as_ref().map(|row| &row.labels)
 }
 
 fn name(cluster: &ClusterView) -> &str {

@@ -7,7 +7,7 @@ use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::spec::{JobKind, JobSpec, names_cluster};
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
 use std::collections::BTreeSet;
 
@@ -111,7 +111,7 @@ pub(crate) fn assign_planned(facts: &FederationFacts, id: JobId, job: &mut JobVi
 }
 
 fn hosts(facts: &FederationFacts, spec: &JobSpec) -> Vec<(ClusterId, u64)> {
-    let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+    let open = facts.clusters.iter().filter(|(_, view)| takes(spec, view));
     let told = open.filter_map(|(id, view)| Some((id.clone(), view.capacity.as_ref()?.hosts)));
     told.map(|(id, n)| (id, u64::from(n)))
         .filter(|(_, n)| *n > 0)
@@ -132,14 +132,14 @@ fn clusters(
     job: &JobView,
     group: &GroupName,
 ) -> BTreeSet<ClusterId> {
-    let open = facts.clusters.iter().filter(|(id, view)| takes(spec, id, view));
+    let open = facts.clusters.iter().filter(|(_, view)| takes(spec, view));
     let has = job.decided.ranges(group).iter().map(|r| r.cluster.clone());
     open.map(|(id, _)| id.clone()).chain(has).collect()
 }
 
-fn takes(spec: &JobSpec, id: &ClusterId, view: &ClusterView) -> bool {
+fn takes(spec: &JobSpec, view: &ClusterView) -> bool {
     let row = view.row.as_ref().filter(|row| row.wish == Wish::Active);
-    row.is_some_and(|row| names_cluster(&spec.clusters, id, &row.name))
+    row.is_some_and(|row| spec.clusters.allows(row.identity()))
 }
 
 fn assigned(job: &JobView, group: &GroupName, cluster: &ClusterId) -> u64 {
@@ -157,7 +157,7 @@ fn wanted(
     cluster: &ClusterId,
 ) -> u64 {
     let view = facts.clusters.get(cluster);
-    let open = view.is_some_and(|view| takes(spec, cluster, view));
+    let open = view.is_some_and(|view| takes(spec, view));
     let word = view.and_then(|view| view.words.get(&(id, group.clone())));
     let here = assigned(job, group, cluster);
     match word.and_then(|word| word.hosts) {

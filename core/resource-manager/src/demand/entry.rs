@@ -9,6 +9,7 @@ use crate::demand::request::{PoolRef, pool_of, request};
 use crate::demand::slices::{Line, has_begun, is_replaced, is_restless, is_somewhere_unplaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
+use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, Few, GroupName, JobId, Span, Timestamp};
@@ -99,7 +100,18 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     out.marks.counted = has_begun(&lines);
     out.marks.unplaced = is_somewhere_unplaced(&lines);
     out.marks.restless = out.marks.unplaced || is_restless(facts, &lines);
-    out.wanted = spec.groups.iter().map(|g| wanted(job, g, &lines)).collect();
+    let clusters = spec
+        .clusters
+        .bounds_clusters()
+        .then(|| basis.chosen(spec).count());
+    let most = |group: &GroupSpec| {
+        clusters.map_or(u64::MAX, |n| {
+            let n = u64::try_from(n).unwrap_or(u64::MAX);
+            spec.clusters.most_on(n, u64::from(group.instances))
+        })
+    };
+    let groups = spec.groups.iter();
+    out.wanted = groups.map(|g| wanted(job, g, &lines, most(g))).collect();
     add_places(&mut out, spec, &lines);
     let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.marks.dated = dated && out.instances() > 0;
@@ -138,10 +150,13 @@ fn add_aside(out: &mut Entry, facts: &FederationFacts, id: JobId, spec: &Arc<Job
     out.marks.counted = out.instances() > 0;
 }
 
-fn wanted(job: &JobView, group: &GroupSpec, lines: &[Line]) -> u64 {
+/// How many instances of a group could be active. Its clusters may have at most `most`, with those that have
+/// ended.
+fn wanted(job: &JobView, group: &GroupSpec, lines: &[Line], most: u64) -> u64 {
     let lines = lines.iter().filter(|l| l.key.group == group.name);
     let sum = |of: &dyn Fn(&Line) -> u64| lines.clone().map(of).fold(0, u64::saturating_add);
-    let unended = job.wanted(&group.name).saturating_sub(sum(&|l| l.count.ended));
+    let ended = sum(&|l| l.count.ended);
+    let unended = job.wanted(&group.name).min(most).saturating_sub(ended);
     unended
         .min(u64::from(group.most_active()))
         .max(sum(&|l| l.allocated))
@@ -184,6 +199,7 @@ pub(crate) fn waits(
         let mut like = Likeness::new(r.terms, r.unit, bound.chain(any));
         like.lasts = lasts(spec, &r);
         like.class = class(spec, &r);
+        like.division = division(spec, &r);
         like.user = entry.user().map(Arc::from);
         let waiting: u64 = r.slices.iter().map(|s| s.more).sum();
         Some(Wait {
@@ -193,6 +209,24 @@ pub(crate) fn waits(
         })
     });
     waits.collect()
+}
+
+/// What bounds a group at single clusters. With the same bounds, and as many instances at the same clusters,
+/// two groups get capacity at the same clusters.
+fn division(spec: &JobSpec, request: &Request) -> Option<u64> {
+    let choice = &spec.clusters;
+    if !choice.bounds_clusters() && choice.fail_over_only.is_empty() {
+        return None;
+    }
+    let instances = spec.group(&request.group).map(|group| group.instances);
+    let bounds = (
+        &choice.spread,
+        choice.min_clusters,
+        choice.max_share,
+        &choice.fail_over_only,
+    );
+    let text = format!("{bounds:?} {instances:?} {:?}", request.have);
+    Some(fnv1a(text.as_bytes()))
 }
 
 /// The class of what is asked for. Gangs have none: their groups may be of several.

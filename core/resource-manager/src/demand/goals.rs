@@ -33,7 +33,7 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
         if facts.awaiting.is_none() || job.running_spec().is_none() {
             release::settle_released(facts, *id, &mut job);
         }
-        scale::scale(&mut job);
+        scale::scale(&mut job, &facts.clusters);
         let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
         let bound = spec.filter(|s| facts.hierarchy.leaf(&s.pool).is_some());
         if let (Some(spec), true) = (bound, facts.awaiting.is_none()) {

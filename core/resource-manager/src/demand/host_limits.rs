@@ -8,6 +8,7 @@ use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster_choice::{ClusterIdentity, allows_by_name};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -25,6 +26,7 @@ pub(crate) struct HostLimits(Vec<ClusterLimits>);
 struct ClusterLimits {
     id: ClusterId,
     name: String,
+    labels: BTreeMap<String, String>,
     ever: Arc<BTreeMap<ClassDigest, u64>>,
     /// `None`: not known yet, or no host takes new work.
     largest: Option<LargestHosts>,
@@ -88,6 +90,14 @@ impl LargestHosts {
 }
 
 impl ClusterLimits {
+    fn identity(&self) -> ClusterIdentity<'_> {
+        ClusterIdentity {
+            id: &self.id,
+            name: &self.name,
+            labels: &self.labels,
+        }
+    }
+
     fn of(facts: &FederationFacts, ledger: &Ledger, id: &ClusterId, cluster: &ClusterView) -> Self {
         let is_closed =
             cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
@@ -101,6 +111,7 @@ impl ClusterLimits {
                 .row
                 .as_ref()
                 .map_or_else(|| id.to_string(), |r| r.name.clone()),
+            labels: cluster.row.as_ref().map(|r| r.labels.clone()).unwrap_or_default(),
             ever: Arc::clone(&cluster.fits.ever),
             largest: cluster.capacity.as_ref().and_then(LargestHosts::of),
             stored: cluster
@@ -180,7 +191,8 @@ impl HostLimits {
     ) -> Option<Resources> {
         let class = ledger.class(digest)?;
         // A cluster of which nothing is known has no capacity that is divided.
-        let mut chosen = self.chosen(only).filter(|c| c.has_capacity).peekable();
+        let chosen = self.0.iter().filter(|c| allows_by_name(only, c.identity()));
+        let mut chosen = chosen.filter(|c| c.has_capacity).peekable();
         chosen.peek()?;
         let mut sum = Resources::ZERO;
         for cluster in chosen {
@@ -229,7 +241,7 @@ impl HostLimits {
     pub(crate) fn nearest(&self, spec: &JobSpec, group: &GroupSpec) -> Option<Resources> {
         let class = InstanceClass::of(spec, group)?;
         let mut nearest: Option<(u64, Resources)> = None;
-        for cluster in self.chosen(&spec.clusters.only) {
+        for cluster in self.0.iter().filter(|c| spec.clusters.allows(c.identity())) {
             let largest = cluster.largest.as_ref().and_then(|l| l.for_class(&class));
             let Some(largest) = largest.or(cluster.stored) else {
                 continue;
@@ -248,16 +260,10 @@ impl HostLimits {
     pub(crate) fn fits_nowhere(&self, spec: &JobSpec, group: &GroupSpec) -> Option<Reason> {
         let class = InstanceClass::of(spec, group)?;
         let digest = class.digest();
-        let all = self
-            .chosen(&spec.clusters.only)
-            .map(|c| c.refusal(digest, &class));
+        let chosen = self.0.iter().filter(|c| spec.clusters.allows(c.identity()));
+        let all = chosen.map(|c| c.refusal(digest, &class));
         let all: Option<Vec<Reason>> = all.collect();
         class::fits_nowhere(&all?)
-    }
-
-    fn chosen<'a>(&'a self, only: &'a [String]) -> impl Iterator<Item = &'a ClusterLimits> {
-        let is_meant = |c: &ClusterLimits| only.iter().any(|o| *o == c.name || o == c.id.as_str());
-        self.0.iter().filter(move |c| only.is_empty() || is_meant(c))
     }
 }
 

@@ -123,7 +123,11 @@ impl Ledger {
     fn concerned(&self, now: &Basis) -> BTreeSet<JobId> {
         let same_clusters = now.clusters.keys().eq(self.basis.clusters.keys());
         let of_all = |basis: &Basis| {
-            let names: Vec<String> = basis.clusters.values().map(|c| c.name.clone()).collect();
+            let names: Vec<_> = basis
+                .clusters
+                .values()
+                .map(|c| (c.name.clone(), c.labels.clone()))
+                .collect();
             (
                 basis.structure,
                 basis.lent,

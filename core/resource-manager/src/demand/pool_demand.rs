@@ -7,6 +7,7 @@ use crate::demand::ledger::Ledger;
 use crate::demand::ledger::totals::OfPool;
 use crate::facts::FederationFacts;
 use echelon_core_model::Resources;
+use echelon_core_model::cluster_choice::allows_by_name;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use std::collections::BTreeMap;
@@ -115,9 +116,9 @@ fn by_instances(facts: &FederationFacts, ledger: &Ledger, pool: PoolIdx, of: &Of
 
 /// The usable capacity of the clusters of a choice.
 fn clusters_of(facts: &FederationFacts, ledger: &Ledger, only: &[String]) -> Resources {
-    let chosen = usable(facts, ledger).filter(|(id, c, _)| {
-        let name = c.row.as_ref().map_or("", |r| r.name.as_str());
-        only.iter().any(|o| o == name || o == id.as_str())
+    let chosen = usable(facts, ledger).filter(|(_, c, _)| {
+        let row = c.row.as_ref();
+        row.is_some_and(|row| allows_by_name(only, row.identity()))
     });
     chosen.fold(Resources::ZERO, |sum, (_, _, usable)| sum.plus(usable.all))
 }

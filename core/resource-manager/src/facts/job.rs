@@ -9,6 +9,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Few, GroupName, Nothing, Seldom, Timestamp, Version};
 use echelon_core_pools::GrantLine;
+use echelon_core_routing::HomeKey;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -134,6 +135,12 @@ impl JobView {
     pub fn newest_version(&self) -> Version {
         let heads = self.head.iter().chain(self.next_head.as_deref());
         heads.map(|h| h.version).max().unwrap_or_default()
+    }
+
+    /// Where it is at home. Of a job whose head is not known it does not matter: nothing of it is assigned.
+    #[must_use]
+    pub fn home(&self) -> HomeKey {
+        self.head.as_ref().map(|head| head.home).unwrap_or_default()
     }
 
     /// Whether nothing of it is assigned or moved,

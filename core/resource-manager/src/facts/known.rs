@@ -11,6 +11,7 @@ use echelon_core_model::spec_digest::{decided_part, sum_of};
 use echelon_core_model::{
     ClusterId, Few, GroupName, Nothing, PoolId, ReasonCode, Seldom, Timestamp, Version,
 };
+use echelon_core_routing::HomeKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -22,6 +23,8 @@ pub struct KnownHead {
     pub version: Version,
     /// It bars a job id.
     pub void: bool,
+    /// Where its job is at home. Jobs that differ in their names alone share a spec, so the name in that may be another's.
+    pub home: HomeKey,
     /// What is wanted.
     pub goal: Goal,
     /// The spec version in force.
@@ -300,6 +303,7 @@ impl Specs {
         KnownHead {
             version: head.version,
             void: head.void,
+            home: HomeKey::of_name(&head.name),
             goal: head.goal,
             spec_version: head.spec_version,
             common: self.heads.share(CommonHead::of(head)),

@@ -2,31 +2,18 @@
 
 use crate::demand::ledger::Ledger;
 use crate::effect::Effect;
-use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
-use echelon_core_model::ClusterId;
 use echelon_core_model::class::{ClassDigest, InstanceClass, MAX_CLASSES};
+use echelon_core_model::cluster_choice::allows_by_name;
 use echelon_core_model::directive::{NamedClasses, Order};
-use echelon_core_model::spec::{ClusterChoice, names_cluster};
 
 /// The classes that a shard is to be asked about: those that wait and may come to its cluster.
 /// One question names at most `MAX_CLASSES`. Beyond that, plain classes are left out first: the largest host
 /// shows most of what there is to know of these.
-pub(crate) fn named(
-    _facts: &FederationFacts,
-    ledger: &Ledger,
-    cluster: &ClusterId,
-    view: &ClusterView,
-) -> NamedClasses {
-    let name = view.row.as_ref().map_or("", |r| r.name.as_str());
-    let may_come = |only: &[String]| {
-        let choice = ClusterChoice {
-            only: only.to_vec(),
-            ..ClusterChoice::default()
-        };
-        names_cluster(&choice, cluster, name)
-    };
+pub(crate) fn named(ledger: &Ledger, view: &ClusterView) -> NamedClasses {
+    let row = view.row.as_ref();
+    let may_come = |only: &[String]| row.is_some_and(|row| allows_by_name(only, row.identity()));
     let waiting = ledger.waiting_classes(may_come);
     let mut all: Vec<(bool, ClassDigest, &InstanceClass)> = waiting
         .map(|(digest, class)| (class.is_plain(), digest, class))
@@ -56,7 +43,7 @@ impl ResourceManager {
             let Some(link) = view.link.filter(|_| view.row.is_some()) else {
                 continue;
             };
-            let named = named(&self.picture.facts, &self.picture.demand.ledger, id, view);
+            let named = named(&self.picture.demand.ledger, view);
             let asks = (link, named.classes.keys().copied().collect(), named.left_out);
             let is_new = view.fits.asked.as_ref() != Some(&asks);
             if is_new && !(named.classes.is_empty() && view.fits.asked.is_none()) {

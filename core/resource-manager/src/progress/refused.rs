@@ -197,6 +197,9 @@ pub(crate) fn unbound_reason(
         };
         return (Reason::new(code), None);
     };
+    if request.slices.is_empty() && router.is_share_used(&request) {
+        return (Reason::new(ReasonCode::ClusterShare), None);
+    }
     let bound = request.slices.iter().map(|s| s.cluster.clone());
     let places: Vec<ClusterId> = bound.chain(router.all_places(&request)).collect();
     let side = request.terms.side;

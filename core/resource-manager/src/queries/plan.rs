@@ -23,7 +23,7 @@ use crate::progress::refused::{Unbound, refused, unbound_reason};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources, Seldom, Timestamp, Version};
 use echelon_core_pools::{Admission, Rooms, Turn};
-use echelon_core_routing::{Candidate, Demand, filter};
+use echelon_core_routing::{Candidate, Demand, HomeKey, filter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,7 +50,10 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
         .iter()
         .map(|g| {
             let candidates = router.candidates();
-            drops(&demand(id, spec, g), candidates.of(candidates.asker(spec, g)))
+            drops(
+                &demand(job.home(), spec, g),
+                candidates.of(candidates.asker(spec, g)),
+            )
         })
         .collect();
     let ledger = picture
@@ -119,6 +122,7 @@ fn imagined(spec: &JobSpec) -> KnownHead {
     KnownHead {
         version: Version(1),
         void: false,
+        home: HomeKey::of_name(&spec.name),
         goal: Default::default(),
         spec_version: 1,
         common: Arc::new(CommonHead {

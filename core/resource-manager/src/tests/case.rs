@@ -749,12 +749,12 @@ fn refusal(places: Vec<usize>) -> OpResult {
     OpResult::Failed(OpFailure::Refused(Refusal { rows: rows.collect() }))
 }
 
-/// A batch job of one-core instances.
+/// A batch job of one-core instances. Of clusters `a`, `b`, `c` and `d` its name prefers the first.
 pub fn batch(instances: u32) -> JobBuilder {
-    JobBuilder::batch("job", instances).shape(shape(1, 64))
+    JobBuilder::batch("bot", instances).shape(shape(1, 64))
 }
 
 /// A service of one-core instances.
 pub fn service(instances: u32) -> JobBuilder {
-    JobBuilder::service("job", instances).shape(shape(1, 64))
+    JobBuilder::service("bot", instances).shape(shape(1, 64))
 }

@@ -100,7 +100,7 @@ fn each_due_time_makes_one_job_and_the_template_runs_nothing() {
     assert!(told.ends_with("(next at 1970-01-02 03:50 UTC)"), "{told}");
     case.run_for(Span::minutes(4));
     let first = children(&case, template).remove(0);
-    assert_eq!(first.name, "job-19700102t0350z");
+    assert_eq!(first.name, "bot-19700102t0350z");
     assert_eq!(case.total_active(first.job), 1);
     finish(&mut case, first.job);
     case.run_for(Span::minutes(10));
@@ -345,13 +345,13 @@ fn who_has_the_name_keeps_it_and_the_job_gets_another() {
         version: Version(1),
     };
     case.store.perform(Op::Decide(Decision::TakeName {
-        name: "job-19700102t0350z".to_owned(),
+        name: "bot-19700102t0350z".to_owned(),
         holder,
         expected: None,
     }));
     case.run_for(Span::minutes(4));
     let child = children(&case, template).remove(0);
-    assert!(child.name.starts_with("job-19700102t0350z-"), "{}", child.name);
+    assert!(child.name.starts_with("bot-19700102t0350z-"), "{}", child.name);
     assert_eq!(case.total_active(child.job), 1);
 }
 

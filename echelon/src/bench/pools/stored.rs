@@ -4,10 +4,11 @@
 use super::{entitled, shard};
 use crate::bench::spec;
 use anyhow::{Result, bail};
+use echelon_core_model::cluster_choice::ClusterChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::pool::PoolTree;
-use echelon_core_model::spec::{ClusterChoice, JobKind, JobSpec, defaults};
+use echelon_core_model::spec::{JobKind, JobSpec, defaults};
 use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::store::{Batch, Decided, Decision, Leadership, Role, Stamp, Write};
 use echelon_core_model::{

@@ -174,8 +174,7 @@ impl Entry {
         let Some(spec) = self.spec.as_deref() else {
             return Vec::new();
         };
-        let mut only = spec.clusters.only.clone();
-        only.sort();
+        let only = spec.clusters.bounding_selectors();
         let groups = spec.groups.iter().enumerate().map(|(i, group)| {
             let class = InstanceClass::of(spec, group);
             let sums = self.sums_of(i, group, lent);

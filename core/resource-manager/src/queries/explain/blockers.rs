@@ -1,7 +1,7 @@
 //! What is in the way of what waits, in the order in which admission asks: the group's own bound, bounds of
 //! its pool and of those above, clusters with their hosts, entitlement. And which pools have what is lacking.
 
-use crate::admission::router::{GroupOf, Router};
+use crate::admission::router::Router;
 use crate::demand::gangs;
 use crate::demand::host_limits;
 use crate::demand::request::{PoolRef, avoided, pool_of, terms_in, unit_of};
@@ -247,14 +247,9 @@ fn of_clusters(trial: &Trial, result: &TrialResult, lack: &Lack<'_>, spec: &JobS
         return;
     };
     let router = Router::new(facts, ledger);
-    let of = GroupOf {
-        id: trial.job,
-        spec,
-        group: lack.group,
-    };
     let candidates = router.candidates();
     let all = candidates.of(candidates.asker(spec, lack.group));
-    let demand = crate::admission::router::demand(of.id, spec, lack.group);
+    let demand = crate::admission::router::demand(job.home(), spec, lack.group);
     let (passed, dropped) = filter(&demand, all);
     let class = InstanceClass::of(spec, lack.group).map(|class| (class.digest(), class));
     let index = spec.groups.iter().position(|g| g.name == lack.group.name);

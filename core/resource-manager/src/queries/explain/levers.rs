@@ -4,13 +4,14 @@
 use crate::demand::host_limits::HostLimits;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::facts::cluster::ClusterView;
+use crate::facts::job::JobView;
 use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
 use crate::queries::explain::trial::{Trial, TrialResult};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::health::NewWork;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::resources::Kind;
-use echelon_core_model::spec::{GroupSpec, JobSpec, names_cluster};
+use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, Resources};
 use echelon_core_pools::hierarchy::{PoolIdx, ROOT};
 use echelon_core_pools::tree::{MAX_QUANTITY, PoolQuantity};
@@ -201,17 +202,19 @@ impl Levers {
     }
 
     fn add_clusters(&mut self, trial: &Trial, spec: &JobSpec, lacking: &BTreeMap<GroupName, u64>) {
-        let order = trial.facts.homes.order(trial.job);
+        let home = trial.facts.jobs.get(&trial.job).map(JobView::home);
+        let order = trial.facts.homes.order(home.unwrap_or_default());
         let known = |id: ClusterId| {
             let view = trial.facts.clusters.get(&id)?;
-            Some((id, view, view.row.as_ref()?.name.clone()))
+            Some((id, view, view.row.as_ref()?))
         };
-        let all: Vec<(ClusterId, &ClusterView, String)> = order.into_iter().filter_map(known).collect();
-        for (id, view, name) in all {
+        let all: Vec<(ClusterId, &ClusterView, &Cluster)> = order.into_iter().filter_map(known).collect();
+        for (id, view, row) in all {
+            let name = &row.name;
             if view.wish() == Wish::Left || !view.takes_grants() || view.new_work() == NewWork::Refused {
                 continue;
             }
-            if !names_cluster(&spec.clusters, &id, &name) {
+            if !spec.clusters.allows(row.identity()) {
                 self.allowed.push(FixChange::AllowCluster {
                     cluster: id.clone(),
                     name: name.clone(),
@@ -224,7 +227,7 @@ impl Levers {
                 });
             }
             if view.capacity.is_some() {
-                let hosts = hosts(spec, (&id, &name), lacking);
+                let hosts = hosts(spec, (&id, name), lacking);
                 self.hosts.push(FixChange::AddHosts(hosts));
             }
         }

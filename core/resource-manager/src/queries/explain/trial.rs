@@ -17,6 +17,7 @@ use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster_choice::Spread;
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::pool::{Pool, PoolTree};
@@ -341,7 +342,12 @@ impl Trial {
                 Some(())
             }),
             FixChange::AllowCluster { cluster: _, name } => self.change_spec(undo, |spec| {
-                spec.clusters.only.push(name.clone());
+                if !spec.clusters.only.is_empty() {
+                    spec.clusters.only.push(name.clone());
+                }
+                if let Spread::Weights(weights) = &mut spec.clusters.spread {
+                    weights.insert(name.clone(), 1);
+                }
                 Some(())
             }),
             FixChange::LowerRequest { group, kind, to } => self.change_spec(undo, |spec| {
