@@ -17,6 +17,28 @@ pub enum Command {
         /// Name or id
         cluster: String,
     },
+    /// Add a cluster; then start its shards, which wait for it
+    Add {
+        /// Its name: 1 to 63 characters of a-z, 0-9 and `-`
+        name: String,
+        /// Set a label: `--label region=eu`; repeat for more
+        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+        /// Give it no work until `echelon cluster activate`
+        #[arg(long)]
+        cordoned: bool,
+    },
+    /// Change its labels, which jobs select and prefer clusters by
+    Update {
+        /// Name or id
+        cluster: String,
+        /// Set a label: `--label region=eu`; repeat for more
+        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+        /// Remove a label; repeat for more
+        #[arg(long = "remove-label", value_name = "KEY")]
+        removed: Vec<String>,
+    },
     /// Give it nothing new; what runs there goes on
     Cordon {
         /// Name or id
@@ -44,6 +66,23 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::List => list(context).await,
         Command::Get { cluster } => get(context, &cluster).await,
+        Command::Add {
+            name,
+            labels,
+            cordoned,
+        } => {
+            let wish = if cordoned {
+                v1::ClusterWish::Cordoned
+            } else {
+                v1::ClusterWish::Active
+            };
+            add(context, name, wish, labels).await
+        }
+        Command::Update {
+            cluster,
+            labels,
+            removed,
+        } => update(context, &cluster, labels, &removed).await,
         Command::Cordon { cluster } => wish(context, &cluster, v1::ClusterWish::Cordoned).await,
         Command::Drain { cluster } => wish(context, &cluster, v1::ClusterWish::Draining).await,
         Command::Activate { cluster } => wish(context, &cluster, v1::ClusterWish::Active).await,
@@ -166,6 +205,14 @@ fn show(context: &Context, c: &v1::Cluster) {
         output::escape(&c.mesos_address),
         shape::ago(c.mesos_event_time.as_ref()),
     );
+    for (i, (key, value)) in c.labels.iter().enumerate() {
+        let head = if i == 0 { "labels:   " } else { "          " };
+        people.push_str(&format!(
+            "{head} {}={}\n",
+            output::escape(key),
+            output::escape(value)
+        ));
+    }
     if !c.trouble.is_empty() {
         people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
     }
@@ -204,6 +251,77 @@ fn lost(loss: &v1::MassLoss, cluster: &str) -> String {
         shape::ago(loss.notice_time.as_ref()),
         loss.missing,
     )
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=');
+    let pair = pair.filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("`{text}` is not of the form KEY=VALUE"))
+}
+
+async fn add(
+    context: &Context,
+    name: String,
+    wish: v1::ClusterWish,
+    labels: Vec<(String, String)>,
+) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::AddClusterRequest {
+        cluster: Some(v1::Cluster {
+            display_name: name,
+            wish: i32::from(wish),
+            labels: labels.into_iter().collect(),
+            ..v1::Cluster::default()
+        }),
+    };
+    let added = client.repeat(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.add_cluster(request).await }
+    });
+    show(context, &added.await?.cluster.unwrap_or_default());
+    Ok(())
+}
+
+/// Changes labels on what they were when they were read: another change in between is refused by its etag.
+async fn update(
+    context: &Context,
+    cluster: &str,
+    labels: Vec<(String, String)>,
+    removed: &[String],
+) -> Result<(), Failure> {
+    if labels.is_empty() && removed.is_empty() {
+        return Err(Failure::wrong(
+            "nothing is to change: give --label or --remove-label",
+        ));
+    }
+    let seen = read(context, cluster).await?;
+    let mut all = seen.labels;
+    if let Some(missing) = removed.iter().find(|key| !all.contains_key(*key)) {
+        return Err(Failure::wrong(format!(
+            "cluster {cluster} has no label `{missing}`"
+        )));
+    }
+    all.retain(|key, _| !removed.contains(key));
+    all.extend(labels);
+    let client = context.client().await?;
+    let request = v1::UpdateClusterRequest {
+        cluster: Some(v1::Cluster {
+            name: format!("clusters/{cluster}"),
+            labels: all,
+            etag: seen.etag,
+            ..v1::Cluster::default()
+        }),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["labels".to_owned()],
+        }),
+    };
+    let changed = client.change(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.update_cluster(request).await }
+    });
+    show(context, &changed.await?.cluster.unwrap_or_default());
+    Ok(())
 }
 
 async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result<(), Failure> {

@@ -1,16 +1,14 @@
-//! Makes the shard's cluster known: adds its row where there is none, and keeps the address of its master true. A master
-//! that another cluster has is refused, since two shards would drive the same hosts.
+//! Finds the row of the shard's cluster by its name, and keeps the address of its master in it true. A cluster is added by
+//! `echelon cluster add`: a mistyped name waits instead of making a cluster. A master that another cluster has is refused,
+//! since two shards would drive the same hosts.
 
+use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::{Cluster, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query, Reading};
-use echelon_core_model::{ClusterId, Version};
 use echelon_io_process::Backoff;
 use echelon_io_storage::{Store, StoreError};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +35,7 @@ pub enum RegisterError {
         other: String,
     },
     /// Storage refuses, and would again.
-    #[error("cannot add cluster {name} to storage")]
+    #[error("cannot read cluster {name} from storage")]
     Storage {
         /// The cluster.
         name: String,
@@ -46,15 +44,15 @@ pub enum RegisterError {
         source: StoreError,
     },
     /// The process ends.
-    #[error("the shard was stopped before storage knew its cluster {0}")]
+    #[error("the shard was stopped before its cluster {0} was found in storage")]
     Stopped(String),
 }
 
-/// The id of the cluster of this name, which storage knows then.
+/// The id of the cluster of this name, once it was added. Its row says where its master is then.
 ///
 /// # Errors
-/// [`RegisterError`]; a storage that does not answer is asked again until `stop`.
-pub(crate) async fn ensure(
+/// [`RegisterError`]; a storage that does not answer, or has no such cluster yet, is asked again until `stop`.
+pub(crate) async fn find(
     store: &dyn Store,
     name: &str,
     mesos: &str,
@@ -62,14 +60,17 @@ pub(crate) async fn ensure(
 ) -> Result<ClusterId, RegisterError> {
     for wait in BACKOFF.waits(SmallRng::seed_from_u64(seed)) {
         match try_once(store, name, mesos).await {
-            Ok(Some(id)) => return Ok(id),
-            // Somebody else wrote the row meanwhile: look again.
-            Ok(None) => {}
+            Ok(Attempt::Found(id)) => return Ok(id),
+            Ok(Attempt::Overtaken) => {}
+            Ok(Attempt::Missing) => tracing::warn!(
+                cluster = name,
+                "there is no cluster of this name yet: add it with `echelon cluster add {name}`; waiting for it"
+            ),
             Err(RegisterError::Storage { source, .. }) if source.is_retryable() => {
                 tracing::warn!(
                     cluster = name,
                     error = source.chain(),
-                    "storage does not know this cluster yet; trying again"
+                    "storage does not tell of this cluster yet; trying again"
                 );
             }
             Err(error) => return Err(error),
@@ -81,7 +82,16 @@ pub(crate) async fn ensure(
     Err(RegisterError::Stopped(name.to_owned()))
 }
 
-async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Option<ClusterId>, RegisterError> {
+/// What one look at storage gave.
+enum Attempt {
+    Found(ClusterId),
+    /// Another process wrote the row meanwhile.
+    Overtaken,
+    /// It was not added.
+    Missing,
+}
+
+async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt, RegisterError> {
     let failed = |source| RegisterError::Storage {
         name: name.to_owned(),
         source,
@@ -89,84 +99,63 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Option<C
     let read = store.read(Query::Clusters, Consistency::Serial).await;
     let Reading { answer, mut unread } = read.map_err(failed)?;
     let Answer::Clusters(known) = answer else {
-        return Ok(None);
+        return Ok(Attempt::Overtaken);
     };
-    let own = known.iter().find(|cluster| is_own(cluster, name));
-    // A row that cannot be understood may be this cluster's: another one is not added beside it.
-    if let (None, Some(row)) = (own, unread.pop()) {
-        return Err(failed(StoreError::Unread(Box::new(row))));
-    }
-    let Some((cluster, expected)) = row(&known, name, mesos)? else {
-        return Ok(own.map(|cluster| cluster.id.clone()));
+    let moved = match row(&known, name, mesos)? {
+        Some(FoundRow::True(id)) => return Ok(Attempt::Found(id)),
+        Some(FoundRow::Moved(moved)) => moved,
+        // A row that cannot be understood may be this cluster's.
+        None => match unread.pop() {
+            Some(row) => return Err(failed(StoreError::Unread(Box::new(row)))),
+            None => return Ok(Attempt::Missing),
+        },
     };
-    let id = cluster.id.clone();
-    let decision = Decision::PutCluster { cluster, expected };
+    let id = moved.id.clone();
+    let expected = known
+        .iter()
+        .find(|cluster| cluster.id == id)
+        .map(|cluster| cluster.version);
+    let decision = Decision::PutCluster {
+        cluster: *moved,
+        expected,
+    };
     match store.decide(decision).await.map_err(failed)? {
-        Decided::Applied => Ok(Some(id)),
-        Decided::Conflict(_) => Ok(None),
+        Decided::Applied => Ok(Attempt::Found(id)),
+        Decided::Conflict(_) => Ok(Attempt::Overtaken),
     }
 }
 
-fn is_own(cluster: &Cluster, name: &str) -> bool {
-    cluster.name == name && cluster.wish != Wish::Left
-}
-
-/// What is to be written, and over which version; nothing when the row is there and true.
-fn row(
-    known: &[Cluster],
-    name: &str,
-    mesos: &str,
-) -> Result<Option<(Cluster, Option<Version>)>, RegisterError> {
+/// The row as it is to be, where it is to change. `None`: there is none of this name.
+fn row(known: &[Cluster], name: &str, mesos: &str) -> Result<Option<FoundRow>, RegisterError> {
     let present = known.iter().filter(|cluster| cluster.wish != Wish::Left);
-    if let Some(other) = present
-        .clone()
-        .find(|cluster| cluster.name != name && cluster.mesos == mesos)
-    {
+    let mut others = present.filter(|cluster| cluster.name != name && cluster.mesos == mesos);
+    if let Some(other) = others.next() {
         return Err(RegisterError::SameMaster {
             name: name.to_owned(),
             mesos: mesos.to_owned(),
             other: other.name.clone(),
         });
     }
-    let own = known.iter().find(|cluster| is_own(cluster, name));
-    Ok(match own {
-        Some(own) if own.mesos == mesos => None,
-        Some(own) => {
-            let moved = Cluster {
-                mesos: mesos.to_owned(),
-                version: own.version.next(),
-                ..own.clone()
-            };
-            Some((moved, Some(own.version)))
+    let own = known.iter().find(|cluster| cluster.is_present_as(name));
+    Ok(own.map(|own| {
+        if own.mesos == mesos {
+            return FoundRow::True(own.id.clone());
         }
-        None => {
-            let added = Cluster {
-                id: fresh_id(known, name),
-                name: name.to_owned(),
-                version: Version(1),
-                wish: Wish::Active,
-                mesos: mesos.to_owned(),
-                labels: BTreeMap::new(),
-                accepted_loss: 0,
-                forgotten: Default::default(),
-                volumes: BTreeMap::new(),
-                drains: Drains::default(),
-                host_pools: HostPoolWishes::default(),
-            };
-            Some((added, None))
-        }
-    })
+        FoundRow::Moved(Box::new(Cluster {
+            mesos: mesos.to_owned(),
+            version: own.version.next(),
+            ..own.clone()
+        }))
+    }))
 }
 
-/// The name itself, unless a cluster that has left had it as its id: an id is never used again.
-fn fresh_id(known: &[Cluster], name: &str) -> ClusterId {
-    let is_free = |id: &ClusterId| known.iter().all(|cluster| cluster.id != *id);
-    let first = ClusterId::new(name);
-    if is_free(&first) {
-        return first;
-    }
-    let numbered = (2..=u32::MAX).map(|n| ClusterId::new(format!("{name}-{n}")));
-    numbered.into_iter().find(is_free).unwrap_or(first)
+/// The row of a cluster that was added.
+#[derive(Debug)]
+enum FoundRow {
+    /// It has the shard's master.
+    True(ClusterId),
+    /// It had another master: as it is to be.
+    Moved(Box<Cluster>),
 }
 
 #[cfg(test)]
@@ -174,82 +163,72 @@ mod tests {
     use super::*;
     use echelon_io_storage::MemoryStore;
 
-    fn cluster(id: &str, name: &str, mesos: &str, wish: Wish) -> Cluster {
+    fn cluster(name: &str, mesos: &str, wish: Wish) -> Cluster {
         Cluster {
-            id: ClusterId::new(id),
-            name: name.into(),
-            version: Version(1),
-            wish,
             mesos: mesos.into(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            forgotten: Default::default(),
-            volumes: BTreeMap::new(),
-            drains: Drains::default(),
-            host_pools: HostPoolWishes::default(),
+            wish,
+            ..Cluster::new(ClusterId::new(name), name)
         }
-    }
-
-    fn id_and_version(row: Option<(Cluster, Option<Version>)>) -> Option<(String, Option<u64>)> {
-        row.map(|(cluster, over)| (cluster.id.to_string(), over.map(|version| version.0)))
     }
 
     #[test]
-    fn a_cluster_is_added_once_and_follows_its_master() {
-        use Wish::{Active, Cordoned, Left};
-        let cases = [
-            ("nobody is there", vec![], Some(("a", None))),
-            ("it is there", vec![cluster("a", "a", "m:1", Cordoned)], None),
-            (
-                "its master moved",
-                vec![cluster("a", "a", "m:2", Active)],
-                Some(("a", Some(1))),
-            ),
-            (
-                "one of its name has left",
-                vec![cluster("a", "a", "m:1", Left)],
-                Some(("a-2", None)),
-            ),
-            (
-                "two of its name have left",
-                vec![cluster("a", "a", "m:1", Left), cluster("a-2", "a", "m:1", Left)],
-                Some(("a-3", None)),
-            ),
-            (
-                "another has its own",
-                vec![cluster("b", "b", "m:2", Active)],
-                Some(("a", None)),
-            ),
-        ];
-        for (what, known, expected) in cases {
-            let expected = expected.map(|(id, over)| (id.to_owned(), over));
-            assert_eq!(
-                id_and_version(row(&known, "a", "m:1").unwrap()),
-                expected,
-                "{what}"
-            );
-        }
+    fn a_row_follows_its_master_and_one_that_has_left_is_none() {
+        let moves = |known: &[Cluster]| {
+            row(known, "a", "m:1").unwrap().map(|found| match found {
+                FoundRow::True(id) => (id.to_string(), None),
+                FoundRow::Moved(row) => (row.id.to_string(), Some((row.version.0, row.mesos))),
+            })
+        };
+        assert_eq!(moves(&[]), None);
+        assert_eq!(moves(&[cluster("b", "m:2", Wish::Active)]), None);
+        assert_eq!(moves(&[cluster("a", "m:1", Wish::Left)]), None);
+        let there = [cluster("a", "m:1", Wish::Cordoned)];
+        assert_eq!(moves(&there), Some(("a".to_owned(), None)));
+        let moved = [cluster("a", "m:2", Wish::Active)];
+        assert_eq!(moves(&moved), Some(("a".to_owned(), Some((2, "m:1".to_owned())))));
     }
 
     #[test]
     fn a_master_has_one_cluster() {
-        let known = [cluster("b", "b", "m:1", Wish::Active)];
-        let error = row(&known, "a", "m:1").err().unwrap().to_string();
+        let known = [cluster("b", "m:1", Wish::Active)];
+        let error = row(&known, "a", "m:1").unwrap_err().to_string();
         assert!(error.contains("cluster b has it already"), "{error}");
     }
 
     #[tokio::test]
-    async fn shards_of_one_cluster_agree_on_its_id() {
+    async fn a_shard_waits_until_its_cluster_was_added() {
         let (store, stop) = (MemoryStore::new(), CancellationToken::new());
-        let (one, other) = tokio::join!(
-            ensure(&store, "a", "m:1", (1, &stop)),
-            ensure(&store, "a", "m:1", (1, &stop))
-        );
-        assert_eq!(one.unwrap(), other.unwrap());
+        let add = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let decision = Decision::PutCluster {
+                cluster: cluster("a", "", Wish::Active),
+                expected: None,
+            };
+            store.decide(decision).await.unwrap()
+        };
+        let shards = async {
+            tokio::join!(
+                find(&store, "a", "m:1", (1, &stop)),
+                find(&store, "a", "m:1", (2, &stop))
+            )
+        };
+        let (_, (one, other)) = tokio::join!(add, shards);
+        assert_eq!(one.unwrap().as_str(), "a");
+        assert_eq!(other.unwrap().as_str(), "a");
         let read = store.read(Query::Clusters, Consistency::Serial).await;
         let Answer::Clusters(rows) = read.unwrap().answer else {
             panic!("no clusters");
         };
-        assert_eq!(rows.len(), 1);
+        assert_eq!(rows.iter().map(|c| c.mesos.as_str()).collect::<Vec<_>>(), ["m:1"]);
+    }
+
+    #[tokio::test]
+    async fn a_shard_that_is_stopped_waits_no_longer() {
+        let (store, stop) = (MemoryStore::new(), CancellationToken::new());
+        stop.cancel();
+        let found = find(&store, "a", "m:1", (1, &stop)).await;
+        assert!(matches!(found, Err(RegisterError::Stopped(_))));
+        let read = store.read(Query::Clusters, Consistency::Serial).await;
+        assert_eq!(read.unwrap().answer, Answer::Clusters(vec![]), "no row was made");
     }
 }

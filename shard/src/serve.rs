@@ -30,7 +30,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// `host:port` by which others reach `listen`, where that is not the address itself.
     pub advertise: Option<String>,
-    /// The cluster's name; the cluster is added where there is none of this name.
+    /// The cluster's name. It is waited for until a cluster of this name was added.
     pub cluster: String,
     /// Its Mesos.
     pub mesos: Mesos,
@@ -91,7 +91,7 @@ pub enum ServeError {
         "the shard listens on {0}, which names no machine: set `advertise` to the host:port that others reach it by"
     )]
     Advertise(SocketAddr),
-    /// The cluster cannot be added.
+    /// The cluster cannot be found.
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// A mistake in this program.
@@ -120,7 +120,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
-    let cluster = register::ensure(
+    let cluster = register::find(
         parts.store.as_ref(),
         &config.cluster,
         &masters,

@@ -8,11 +8,14 @@ use crate::port::Facts;
 use crate::validate::{Violations, text};
 use crate::view::Federation;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::cluster_labels::{KnownLabel, MAX_CLUSTER_LABELS, Price};
 use echelon_core_model::store::{Decided, Decision};
 use std::collections::BTreeMap;
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 8;
+/// Most clusters, with those that have left.
+const MAX_CLUSTERS: usize = 1_000;
 
 /// A cluster as a caller sees it.
 #[derive(Debug, Clone)]
@@ -82,6 +85,93 @@ pub async fn list_clusters<F: Facts>(facts: &F, page: PageRequest) -> Result<Pag
     rows.sort_by_key(position);
     rows.retain(|c| after.as_ref().is_none_or(|a| position(c) > *a));
     Ok(page::cut(rows, limit, "clusters", position))
+}
+
+/// A cluster to add.
+#[derive(Debug, Clone, Default)]
+pub struct NewCluster {
+    /// Its name.
+    pub name: String,
+    /// What operators want of it at first: active or cordoned.
+    pub wish: Wish,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Adds a cluster. Its shards find it by its name and wait for it. To repeat it changes nothing.
+///
+/// # Errors
+/// A field that is wrong, another cluster of this name, too many clusters, or storage.
+pub async fn add_cluster<F: Facts>(facts: &F, new: &NewCluster) -> Result<ClusterView, ApiError> {
+    check_new(new)?;
+    for _ in 0..TRIES {
+        let known = ask::settled_clusters(facts).await?;
+        if let Some(there) = known.iter().find(|c| c.is_present_as(&new.name)) {
+            if there.labels == new.labels && there.wish == new.wish {
+                return Ok(unheard(there.clone()));
+            }
+            return Err(ApiError::new(
+                ErrorReason::ClusterExists,
+                format!(
+                    "there is a cluster `{}` already; `echelon cluster update` changes it",
+                    new.name
+                ),
+            ));
+        }
+        if known.len() >= MAX_CLUSTERS {
+            return Err(ApiError::new(
+                ErrorReason::TooManyClusters,
+                format!(
+                    "there are {} clusters, with those that have left; at most {MAX_CLUSTERS} are known",
+                    known.len()
+                ),
+            ));
+        }
+        let cluster = Cluster {
+            wish: new.wish,
+            labels: new.labels.clone(),
+            ..Cluster::new(Cluster::fresh_id(&known, &new.name), &new.name)
+        };
+        let decision = Decision::PutCluster {
+            cluster: cluster.clone(),
+            expected: None,
+        };
+        if ask::decide(facts, decision, "the cluster").await? == Decided::Applied {
+            return Ok(unheard(cluster));
+        }
+    }
+    Err(ApiError::new(
+        ErrorReason::Contention,
+        format!(
+            "others add clusters all the time; `{}` was not added, try again",
+            new.name
+        ),
+    ))
+}
+
+/// A cluster of which no shard has reported.
+const fn unheard(cluster: Cluster) -> ClusterView {
+    ClusterView {
+        cluster,
+        state: None,
+        heartbeat: None,
+    }
+}
+
+fn check_new(new: &NewCluster) -> Result<(), ApiError> {
+    let mut out = Violations::default();
+    out.check(
+        text::is_label(&new.name),
+        "cluster.display_name",
+        text::LABEL_FORM,
+    );
+    out.check(
+        matches!(new.wish, Wish::Active | Wish::Cordoned),
+        "cluster.wish",
+        "must be active or cordoned",
+    );
+    check_labels(&new.labels, &mut out);
+    out.done()
 }
 
 /// Changes the wish or the labels.
@@ -179,20 +269,123 @@ pub(crate) async fn put<F: Facts>(
 
 fn check(change: &ClusterChange) -> Result<(), ApiError> {
     let mut out = Violations::default();
-    for (key, value) in change.labels.iter().flatten() {
+    if let Some(labels) = &change.labels {
+        check_labels(labels, &mut out);
+    }
+    out.done()
+}
+
+fn check_labels(labels: &BTreeMap<String, String>, out: &mut Violations) {
+    out.check(
+        labels.len() <= MAX_CLUSTER_LABELS,
+        "cluster.labels",
+        format!("must be at most {MAX_CLUSTER_LABELS}"),
+    );
+    for (key, value) in labels {
         out.check(
             text::is_key(key) && text::is_line(value, 255),
             format!("cluster.labels[{key}]"),
             "keys must be 1 to 63 characters of A-Z, a-z, 0-9 and `-_./`, values at most 255 bytes",
         );
     }
-    out.done()
+    for known in KnownLabel::ALL.into_iter().filter(|label| label.is_price()) {
+        let value = labels.get(known.key());
+        out.check(
+            value.is_none_or(|text| Price::parse(text).is_some()),
+            format!("cluster.labels[{}]", known.key()),
+            format!(
+                "must be a decimal number with at most six places, 0 to {}",
+                Price::MAX
+            ),
+        );
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Memory, run};
+
+    #[test]
+    fn a_cluster_is_added_once_and_a_name_that_has_left_gets_another_id() {
+        let mut store = Memory::new();
+        let mut add = |name: &str, wish| {
+            let new = NewCluster {
+                name: name.to_owned(),
+                wish,
+                labels: BTreeMap::new(),
+            };
+            let added = run(
+                &mut store,
+                move |facts| async move { add_cluster(&facts, &new).await },
+            );
+            added
+                .map(|view| view.cluster.id.to_string())
+                .map_err(|e| e.reason)
+        };
+        assert_eq!(add("east", Wish::Cordoned), Ok("east".to_owned()));
+        assert_eq!(add("east", Wish::Cordoned), Ok("east".to_owned()), "repeated");
+        assert_eq!(add("east", Wish::Active), Err(ErrorReason::ClusterExists));
+        assert_eq!(add("West", Wish::Active), Err(ErrorReason::FieldInvalid));
+        assert_eq!(add("west", Wish::Draining), Err(ErrorReason::FieldInvalid));
+        let row = store.clusters.values_mut().find(|c| c.name == "east");
+        if let Some(row) = row {
+            row.wish = Wish::Left;
+        }
+        let again = NewCluster {
+            name: "east".to_owned(),
+            ..NewCluster::default()
+        };
+        let added = run(&mut store, move |facts| async move {
+            add_cluster(&facts, &again).await
+        });
+        assert_eq!(added.unwrap().cluster.id.as_str(), "east-2");
+    }
+
+    #[test]
+    fn there_are_not_too_many_clusters() {
+        let mut store = Memory::new();
+        for n in 0..MAX_CLUSTERS {
+            store.add_cluster(&format!("c{n}"));
+        }
+        let new = NewCluster {
+            name: "east".to_owned(),
+            ..NewCluster::default()
+        };
+        let added = run(
+            &mut store,
+            move |facts| async move { add_cluster(&facts, &new).await },
+        );
+        assert_eq!(added.unwrap_err().reason, ErrorReason::TooManyClusters);
+    }
+
+    #[test]
+    fn labels_are_set_as_a_whole_and_prices_are_numbers() {
+        let set = |pairs: &[(&str, &str)]| {
+            let mut store = Memory::new();
+            store.add_cluster("east");
+            let pairs = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            let change = ClusterChange {
+                labels: Some(pairs.collect()),
+                ..ClusterChange::default()
+            };
+            run(&mut store, move |facts| async move {
+                update_cluster(&facts, "east", change).await
+            })
+        };
+        let labels = [("region", "eu"), ("cost_core_hour", "0.034"), ("team/rack", "4")];
+        let changed = set(&labels).unwrap().cluster.labels;
+        assert_eq!(changed.len(), 3);
+        let error = set(&[("cost_core_hour", "cheap"), ("cost_gpu_hour", "-1")]).unwrap_err();
+        let fields: Vec<&str> = error.violations.iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["cluster.labels[cost_core_hour]", "cluster.labels[cost_gpu_hour]"]
+        );
+        let many: Vec<(String, String)> = (0..65).map(|n| (format!("k{n}"), String::new())).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert!(set(&many).is_err());
+    }
     use echelon_core_model::Timestamp;
     use echelon_core_model::cluster::MassLoss;
 

@@ -91,6 +91,10 @@ pub enum ErrorReason {
     PoolInUse,
     /// The pool above is being deleted.
     PoolDeleting,
+    /// There is a cluster of this name.
+    ClusterExists,
+    /// As many clusters are known as may be.
+    TooManyClusters,
     /// The cluster has left for good.
     ClusterLeft,
     /// No rollout of the job is under way.
@@ -145,7 +149,7 @@ impl ErrorReason {
             | Self::HostPoolNotFound
             | Self::VolumeNotFound
             | Self::LogNotFound => Code::NotFound,
-            Self::JobNameTaken | Self::PoolExists => Code::AlreadyExists,
+            Self::JobNameTaken | Self::PoolExists | Self::ClusterExists => Code::AlreadyExists,
             Self::JobEnded
             | Self::JobStopping
             | Self::JobDeleted
@@ -154,6 +158,7 @@ impl ErrorReason {
             | Self::PoolDeleting
             | Self::InstanceNotBegun
             | Self::ClusterLeft
+            | Self::TooManyClusters
             | Self::TooManyDrains
             | Self::TooManyWishes
             | Self::TooManyInstances

@@ -67,6 +67,43 @@ pub struct Cluster {
     pub forgotten: ForgottenHosts,
 }
 
+impl Cluster {
+    /// A new cluster that takes work.
+    #[must_use]
+    pub fn new(id: ClusterId, name: &str) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            version: Version(1),
+            wish: Wish::Active,
+            mesos: String::new(),
+            labels: BTreeMap::new(),
+            accepted_loss: 0,
+            volumes: BTreeMap::new(),
+            drains: Drains::default(),
+            host_pools: HostPoolWishes::default(),
+            forgotten: ForgottenHosts::default(),
+        }
+    }
+
+    /// The id of a new cluster: its name, unless another one has that as its id. An id is never used again, so
+    /// `known` has the clusters that have left, too.
+    #[must_use]
+    pub fn fresh_id(known: &[Self], name: &str) -> ClusterId {
+        let is_free = |id: &ClusterId| known.iter().all(|cluster| cluster.id != *id);
+        let first = ClusterId::new(name);
+        let numbered = (2..=u32::MAX).map(|n| ClusterId::new(format!("{name}-{n}")));
+        let mut ids = std::iter::once(first.clone()).chain(numbered);
+        ids.find(is_free).unwrap_or(first)
+    }
+
+    /// Whether it is one of this name that has not left.
+    #[must_use]
+    pub fn is_present_as(&self, name: &str) -> bool {
+        self.name == name && self.wish != Wish::Left
+    }
+}
+
 /// What the resource manager observes of a cluster. Owned by its leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {

@@ -3,6 +3,9 @@
 use super::mesos_sim;
 use super::shard::plain_mesos;
 use crate::process::metrics_of;
+use echelon_core_model::ClusterId;
+use echelon_core_model::cluster::Cluster;
+use echelon_core_model::store::Decision;
 use echelon_io_membership::in_process::Hub;
 use echelon_io_membership::{Membership, Role, Sighting, Timeouts};
 use echelon_io_process::config::Common;
@@ -63,6 +66,13 @@ impl Ground {
             seed: 1,
             timing: DriverTiming::default(),
         };
+        let cluster = Cluster::new(ClusterId::new("east"), "east");
+        let added = Decision::PutCluster {
+            cluster,
+            expected: None,
+        };
+        // Of two shards the first one's is the one that counts.
+        let _ = self.store.decide(added).await.unwrap();
         serve(config, parts).await.unwrap()
     }
 

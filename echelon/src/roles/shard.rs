@@ -32,7 +32,7 @@ pub struct ShardOptions {
     placement: Placed,
     #[arg(skip)]
     logs: Kept,
-    /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. It is added where there is none of this name
+    /// The cluster's name: 1 to 63 characters of a-z, 0-9 and `-`. `echelon cluster add NAME` adds it; until then the shard waits
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     /// Its Mesos masters: host:5050, several with commas between them, zk://h1:2181,h2:2181/mesos, or file:///path of a file

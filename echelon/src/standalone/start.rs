@@ -1,5 +1,6 @@
 //! Starts the parts of a federation in one process, in the order of who needs whom.
 
+use super::clusters;
 use super::config::{Cluster, Config};
 use super::folder::Folder;
 use super::masters::{Masters, Simulated};
@@ -150,6 +151,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         bail!(why);
     }
     for (name, masters) in clusters {
+        clusters::add(shared.store.as_ref(), &name).await?;
         shared.serve_shard(name, &masters, config.logs).await?;
     }
     let resource_manager = metrics_of(&[("role", "resource-manager")])?;

@@ -5,9 +5,11 @@ use crate::context::Gateway;
 use crate::error::missing;
 use crate::show::show_cluster;
 use echelon_core_gateway::clusters::{
-    ClusterChange, ClusterView, accept_loss, get_cluster, list_clusters, update_cluster,
+    ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, get_cluster, list_clusters,
+    update_cluster,
 };
 use echelon_core_gateway::{ApiError, resource};
+use echelon_core_model::cluster::Wish;
 use echelon_proto::convert::cluster::read_wish;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -52,6 +54,21 @@ impl ClusterService for Gateway {
         .await
     }
 
+    async fn add_cluster(
+        &self,
+        request: Request<v1::AddClusterRequest>,
+    ) -> Result<Response<v1::AddClusterResponse>, Status> {
+        self.call("ClusterService/AddCluster", async {
+            let wanted = request.into_inner().cluster.ok_or_else(|| missing("cluster"))?;
+            let added = add_cluster(&self.facts, &read_new(wanted)?).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::AddClusterResponse {
+                cluster: Some(self.show(&added)),
+            })
+        })
+        .await
+    }
+
     async fn update_cluster(
         &self,
         request: Request<v1::UpdateClusterRequest>,
@@ -85,6 +102,20 @@ impl ClusterService for Gateway {
         })
         .await
     }
+}
+
+fn read_new(wanted: v1::Cluster) -> Result<NewCluster, ApiError> {
+    let wish = match wanted.wish {
+        0 => Wish::Active,
+        given => {
+            read_wish(given).ok_or_else(|| ApiError::field("cluster.wish", "must be active or cordoned"))?
+        }
+    };
+    Ok(NewCluster {
+        name: wanted.display_name,
+        wish,
+        labels: wanted.labels,
+    })
 }
 
 fn read_change(wanted: &v1::Cluster, mask: &[String]) -> Result<ClusterChange, ApiError> {

@@ -125,7 +125,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 58] = [
+pub(super) static ROUTES: [Route; 59] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -239,6 +239,7 @@ pub(super) static ROUTES: [Route; 58] = [
         body: Body::All,
         answer: Some("control"),
     },
+    Route::create("clusters", "ClusterService/AddCluster", "cluster"),
     list("clusters", "ClusterService/ListClusters"),
     get("clusters/*", "", "name", "ClusterService/GetCluster").showing("cluster"),
     Route::patch(

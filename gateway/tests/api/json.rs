@@ -240,6 +240,48 @@ async fn too_large_a_message_is_refused_clearly() {
 }
 
 #[tokio::test]
+async fn a_cluster_is_added_once_and_its_labels_select_it() {
+    let world = World::start().await;
+    let north = r#"{"displayName": "north", "wish": "CLUSTER_WISH_CORDONED", "labels": {"region": "eu"}}"#;
+    for _ in 0..2 {
+        let added = world.change("POST", "/v1/clusters", north).await;
+        assert_eq!(added.status, 200, "{}", added.body);
+        let added = added.json();
+        assert_eq!(added["name"], "clusters/north");
+        assert_eq!((&added["wish"], &added["health"]), (&"CLUSTER_WISH_CORDONED".into(), &"HEALTH_JOINING".into()));
+    }
+    let other = world.change("POST", "/v1/clusters", r#"{"displayName": "north"}"#).await;
+    assert_eq!((other.status, other.reason()), (409, "CLUSTER_EXISTS".to_owned()));
+    let wrong = r#"{"displayName": "North", "wish": "CLUSTER_WISH_LEFT", "labels": {"cost_gpu_hour": "dear"}}"#;
+    let wrong = world.change("POST", "/v1/clusters", wrong).await;
+    assert_eq!(
+        wrong.fields(),
+        [
+            "cluster.display_name",
+            "cluster.wish",
+            "cluster.labels[cost_gpu_hour]"
+        ]
+    );
+    let path = "/v1/clusters/north?updateMask=labels";
+    let changed = world.change("PATCH", path, r#"{"labels": {"region": "us"}}"#).await;
+    assert_eq!(changed.json()["labels"]["region"], "us");
+    let only = |selector: &str| {
+        let field = format!(r#""spec": {{"clusters": {{"only": ["{selector}"]}}, "#);
+        HELLO.replacen(r#""spec": {"#, &field, 1)
+    };
+    let taken = world.change("POST", "/v1/jobs", &only("region=us")).await;
+    assert_eq!(taken.status, 200, "{}", taken.body);
+    let other = only("region=eu").replace("\"hello\"", "\"second\"");
+    let nowhere = world.change("POST", "/v1/jobs", &other).await;
+    assert_eq!(nowhere.fields(), ["job.spec.clusters.only[0]"]);
+    assert!(
+        nowhere.body.contains("no cluster has the label `region` with the value `eu`"),
+        "{}",
+        nowhere.body
+    );
+}
+
+#[tokio::test]
 async fn pools_and_clusters_are_managed() {
     let world = World::start().await;
     let ml = r#"{"path": "/ml", "limit": {"cpusMilli": "4000"}, "reservation": {"cpusMilli": 1000}}"#;

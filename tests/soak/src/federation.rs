@@ -131,6 +131,9 @@ impl Federation {
         for host in GATEWAYS {
             federation.start_gateway(host)?;
         }
+        for cluster in CLUSTERS {
+            federation.add_cluster(cluster)?;
+        }
         for number in [1, 2] {
             federation.start_manager(number)?;
         }
@@ -161,6 +164,21 @@ impl Federation {
         self.shared(&mut config, address, self.zookeeper.contact_points());
         config.insert("advertise".into(), text(address));
         self.start_process(&format!("gateway-{host}"), "gateway", &config, Some(address))
+    }
+
+    fn add_cluster(&self, cluster: &str) -> Result<()> {
+        let [first, ..] = GATEWAYS;
+        let gateway = format!("http://{}", SocketAddr::from(self.net.socket(first, 7070)));
+        let mut command = process::command()?;
+        let added = command
+            .args(["--address", &gateway, "cluster", "add", cluster])
+            .output()?;
+        ensure!(
+            added.status.success(),
+            "{}",
+            String::from_utf8_lossy(&added.stderr)
+        );
+        Ok(())
     }
 
     fn start_manager(&mut self, number: u8) -> Result<()> {

@@ -81,6 +81,9 @@ impl Federation {
             }
         }
         processes.insert(GATEWAY.to_owned(), places.gateway()?);
+        for (cluster, _) in clusters {
+            places.add(cluster)?;
+        }
         processes.insert("resource-manager".to_owned(), places.resource_manager()?);
         for (number, (cluster, masters)) in (10..).zip(clusters) {
             let started = places.shard(cluster, number, *masters)?;
@@ -255,6 +258,21 @@ impl Places<'_> {
         let admin = self.net.socket(2, 7171).into();
         config.insert("admin".into(), text(admin));
         self.start("resource-manager", ("resource-manager", config), admin)
+    }
+
+    /// `echelon cluster add`.
+    fn add(&self, cluster: &str) -> Result<()> {
+        let gateway = format!("http://{}", SocketAddr::from(self.net.socket(1, 7070)));
+        let mut command = process::command()?;
+        let added = command
+            .args(["--address", &gateway, "cluster", "add", cluster])
+            .output()?;
+        ensure!(
+            added.status.success(),
+            "{}",
+            String::from_utf8_lossy(&added.stderr)
+        );
+        Ok(())
     }
 
     fn shard(&self, cluster: &str, host: u8, masters: Option<&str>) -> Result<Process> {
