@@ -71,8 +71,8 @@ pub fn evidence(
         return HealthEvidence::NoReport;
     }
     let lately = |at: Timestamp| now.since(at) < config.silent_after;
-    let heard_at = cluster.heard_at.filter(|_| cluster.link.is_some());
-    let stream_speaks = heard_at.is_some_and(lately);
+    // A stream that has closed may be open again at once.
+    let stream_speaks = cluster.heard_at.is_some_and(lately);
     let beat = cluster.heartbeat.as_ref().filter(|(_, seen)| lately(*seen));
     let signs = match (stream_speaks, cluster.signs, beat) {
         (true, Some((signs, at)), _) => Some(signs.later(now.since(at))),
@@ -214,8 +214,8 @@ fn risen(mut of: ClusterHealth, causes: Vec<HealthCause>, now: Timestamp) -> Clu
     }
     // A leader before may have had a clock that is ahead.
     let returned_at = of.returned_at.map(|at| at.min(now));
-    let was_bad = is_held_after(&of) || of.health == Health::Recovering;
-    let is_held = was_bad && returned_at.is_some_and(|at| now.since(at) < of.hold());
+    // Whatever came in between, a short failover of the master too: the hold ends by its time.
+    let is_held = returned_at.is_some_and(|at| now.since(at) < of.hold());
     of.returned_at = returned_at;
     let health = if is_held {
         Health::Recovering
