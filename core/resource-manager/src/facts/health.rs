@@ -21,7 +21,7 @@
 
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
-use echelon_core_model::cluster::ClusterState;
+use echelon_core_model::cluster::{ClusterState, ReportedCapacity};
 use echelon_core_model::health::{ClusterHealth, Health, HealthCause, ShardSigns};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 
@@ -269,26 +269,11 @@ fn turned(of: ClusterHealth, health: Health, causes: Vec<HealthCause>, now: Time
 #[must_use]
 pub fn changed_state(id: &ClusterId, cluster: &ClusterView, health: ClusterHealth) -> Option<ClusterState> {
     let before = cluster.state.as_ref();
-    let reported = cluster.capacity.as_ref();
+    let reported = cluster.capacity.as_ref().map(ReportedCapacity::from);
     let next = ClusterState {
         cluster: id.clone(),
         health,
-        capacity: reported
-            .map(|c| c.total)
-            .or(before.map(|s| s.capacity))
-            .unwrap_or_default(),
-        used: reported
-            .map(|c| c.used)
-            .or(before.map(|s| s.used))
-            .unwrap_or_default(),
-        hosts: reported
-            .map(|c| c.hosts)
-            .or(before.map(|s| s.hosts))
-            .unwrap_or_default(),
-        largest_host: reported
-            .map(|c| c.largest_host)
-            .or(before.map(|s| s.largest_host))
-            .unwrap_or_default(),
+        reported: reported.or(before.and_then(|s| s.reported)),
     };
     (before != Some(&next)).then_some(next)
 }

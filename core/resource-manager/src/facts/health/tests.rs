@@ -182,10 +182,7 @@ fn a_new_leader_waits_again_before_it_believes_in_silence() {
             health: Health::Healthy,
             ..ClusterHealth::default()
         },
-        capacity: Default::default(),
-        used: Default::default(),
-        hosts: 3,
-        largest_host: Default::default(),
+        reported: None,
     };
     let view = ClusterView {
         state: Some(known),
@@ -199,6 +196,35 @@ fn a_new_leader_waits_again_before_it_believes_in_silence() {
         evidence(&ClusterView::default(), &config(), ago(600), NOW),
         HealthEvidence::NoReport
     );
+}
+
+#[test]
+fn a_capacity_that_was_never_reported_is_unknown_and_one_that_was_is_kept() {
+    let id = ClusterId::new("a");
+    let silent = ClusterView::default();
+    let cut_off = ClusterHealth {
+        health: Health::CutOff,
+        ..ClusterHealth::default()
+    };
+    let first = changed_state(&id, &silent, cut_off.clone()).unwrap();
+    assert_eq!(first.reported, None);
+    let capacity = Capacity {
+        hosts: 3,
+        ..Capacity::default()
+    };
+    let reporting = ClusterView {
+        state: Some(first),
+        capacity: Some(capacity.clone()),
+        ..ClusterView::default()
+    };
+    let second = changed_state(&id, &reporting, cut_off).unwrap();
+    assert_eq!(second.reported, Some(ReportedCapacity::from(&capacity)));
+    let silent_again = ClusterView {
+        state: Some(second),
+        ..ClusterView::default()
+    };
+    let third = changed_state(&id, &silent_again, ClusterHealth::default()).unwrap();
+    assert_eq!(third.reported, Some(ReportedCapacity::from(&capacity)));
 }
 
 /// A cluster's health over time, judged each second.
