@@ -139,6 +139,19 @@ pub(crate) fn cause(c: &v1::Cluster) -> String {
     all.join("; ")
 }
 
+/// Its hosts, once its shard has reported.
+fn hosts(c: &v1::Cluster) -> String {
+    c.capacity.map_or_else(unknown, |_| c.hosts.to_string())
+}
+
+fn amount(of: Option<&v1::Resources>) -> String {
+    of.map_or_else(unknown, |r| shape::resources(Some(r)))
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
 fn row(c: &v1::Cluster) -> Vec<String> {
     vec![
         c.display_name.clone(),
@@ -146,9 +159,9 @@ fn row(c: &v1::Cluster) -> Vec<String> {
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
         cause(c),
-        c.hosts.to_string(),
-        shape::resources(c.used.as_ref()),
-        shape::resources(c.capacity.as_ref()),
+        hosts(c),
+        amount(c.used.as_ref()),
+        amount(c.capacity.as_ref()),
         c.shard_epoch.to_string(),
         c.shard_address.clone(),
         c.mesos_address.clone(),
@@ -196,9 +209,9 @@ fn show(context: &Context, c: &v1::Cluster) {
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
         cause_line(c),
-        c.hosts,
-        shape::resources(c.capacity.as_ref()),
-        shape::resources(c.used.as_ref()),
+        hosts(c),
+        amount(c.capacity.as_ref()),
+        amount(c.used.as_ref()),
         output::escape(&c.shard_address),
         c.shard_epoch,
         shape::ago(c.heartbeat_time.as_ref()),

@@ -23,7 +23,7 @@ fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
     let chosen: Vec<_> = chosen.collect();
     let of_group = |class: InstanceClass| {
         let refusals = chosen.iter().map(|c| {
-            let known = federation.states.get(&c.id).filter(|s| s.hosts > 0)?;
+            let known = federation.states.get(&c.id)?.reported.filter(|r| r.hosts > 0)?;
             class.too_large(&c.name, known.largest_host)
         });
         fits_nowhere(&refusals.collect::<Option<Vec<_>>>()?)
@@ -36,7 +36,7 @@ fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::cluster::{Cluster, ClusterState};
+    use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity};
     use echelon_core_model::health::ClusterHealth;
     use echelon_core_model::{ClusterId, Resources, Version};
     use echelon_core_testkit::build::{JobBuilder, shape};
@@ -62,10 +62,12 @@ mod tests {
             let state = ClusterState {
                 cluster: id.clone(),
                 health: ClusterHealth::default(),
-                capacity: Resources::ZERO,
-                used: Resources::ZERO,
-                hosts: *hosts,
-                largest_host: shape(*cores, 1024),
+                reported: Some(ReportedCapacity {
+                    total: Resources::ZERO,
+                    used: Resources::ZERO,
+                    hosts: *hosts,
+                    largest_host: shape(*cores, 1024),
+                }),
             };
             out.clusters.insert(id.clone(), cluster);
             out.states.insert(id, state);

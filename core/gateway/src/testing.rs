@@ -129,10 +129,7 @@ impl Memory {
                 since: Timestamp(1),
                 ..ClusterHealth::default()
             },
-            capacity: Resources::ZERO,
-            used: Resources::ZERO,
-            hosts: 0,
-            largest_host: Resources::ZERO,
+            reported: None,
         };
         self.states.insert(id.clone(), state);
         let beat = Heartbeat {

@@ -125,7 +125,7 @@ pub struct Listed {
     pub restarts: u32,
     /// The head by which it is taken over.
     pub head_version: Version,
-    /// The sidecars that were listed with its main task.
+    /// Its sidecars, as far as the cluster has told of them.
     pub sidecars: Vec<SidecarName>,
 }
 

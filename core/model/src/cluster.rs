@@ -1,6 +1,7 @@
-//! Clusters: the desired state that a command sets, what the resource manager observes, what a shard reports of
-//! itself, and hosts.
+//! Clusters: the desired state that a command sets, what the resource manager observes, what a shard reports
+//! of itself, and hosts.
 
+use crate::directive::Capacity;
 use crate::drain::{AgentDrain, DrainState, Drains};
 use crate::forgotten::ForgottenHosts;
 use crate::health::{ClusterHealth, ShardSigns};
@@ -111,14 +112,32 @@ pub struct ClusterState {
     pub cluster: ClusterId,
     /// Its health.
     pub health: ClusterHealth,
-    /// Capacity last reported.
-    pub capacity: Resources,
-    /// Used by our tasks, last reported.
+    /// What its shard has reported last of its hosts; none: it has never reported.
+    pub reported: Option<ReportedCapacity>,
+}
+
+/// What a shard has reported of its cluster's hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportedCapacity {
+    /// What they have.
+    pub total: Resources,
+    /// Used by our tasks.
     pub used: Resources,
-    /// Hosts last reported.
+    /// How many there are.
     pub hosts: u32,
-    /// The most of each kind on one of them, last reported.
+    /// The most of each kind on one of them.
     pub largest_host: Resources,
+}
+
+impl From<&Capacity> for ReportedCapacity {
+    fn from(of: &Capacity) -> Self {
+        Self {
+            total: of.total,
+            used: of.used,
+            hosts: of.hosts,
+            largest_host: of.largest_host,
+        }
+    }
 }
 
 /// So many of a cluster's running tasks were answered gone or unknown at once that nothing is replaced, until they come back

@@ -44,8 +44,10 @@ pub struct Timing {
     pub commit_delay: Span,
     /// Changes are gathered this long before they are reported.
     pub report_delay: Span,
-    /// What is observed of the cluster is reported this often, and at once when it changes.
+    /// What is observed of the cluster is reported this often, and when it changes.
     pub signs: Span,
+    /// Between two such reports at least.
+    pub signs_apart: Span,
     /// At most one capacity report in this time.
     pub capacity_delay: Span,
     /// After the launch call without any sign of the task: ask for it.
@@ -178,6 +180,7 @@ impl Default for Timing {
             commit_delay: Span::millis(5),
             report_delay: Span::millis(100),
             signs: Span::seconds(2),
+            signs_apart: Span::millis(250),
             capacity_delay: Span::seconds(1),
             launch_timeout: Span::seconds(30),
             overdue: Span::minutes(1),

@@ -179,7 +179,12 @@ impl Shard {
         }
         if self.daemons.drains_at.is_none_or(|at| at <= self.now) {
             self.daemons.drains_at = Some(self.now.plus(LOOK_AT_DRAINS));
-            self.daemons.last_on = self.with_daemons_only(whole.clone());
+            // Before everything is read, what else runs on a host is not known (law 1).
+            self.daemons.last_on = if self.has_counted_runs() {
+                self.with_daemons_only(whole.clone())
+            } else {
+                BTreeSet::new()
+            };
         }
         for host in whole.difference(&self.daemons.last_on) {
             drains.insert(host.clone(), Drain::Others);

@@ -388,9 +388,7 @@ impl Shard {
         if self.phase == Phase::Serving {
             self.ask_placement();
             self.send_kills();
-            // A run whose spec is not read yet has no room that could be counted.
-            let counted = !self.is_recovering() && !self.reads_specs();
-            self.hosts.set_complete(counted);
+            self.hosts.set_complete(self.has_counted_runs());
             if self.contact.subscribed && !self.suspended {
                 self.discard_volumes();
                 self.ask_about_agents();

@@ -4,9 +4,12 @@
 
 use crate::Shard;
 use crate::journal::Lane;
+use echelon_core_hosts::TaskStatus;
 use echelon_core_model::directive::{Found, FoundSlice, ReportPart};
 use echelon_core_model::time::Span;
-use echelon_core_model::{Generation, GroupName, InstanceRange, JobId, RangeSet, TaskId, Timestamp};
+use echelon_core_model::{
+    Generation, GroupName, InstanceRange, JobId, MemberId, RangeSet, TaskId, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slices a part.
@@ -21,6 +24,17 @@ pub(crate) struct Finding {
     ask_at: Timestamp,
     /// What is to be adopted when the list that is under way has ended: only then all tasks of a pod are known.
     listed: BTreeSet<TaskId>,
+    /// The last update of each task that no record knows, while its run may still be adopted.
+    unacknowledged: BTreeMap<MemberId, TaskStatus>,
+}
+
+impl Finding {
+    /// The tasks of a run that have an update which is not acknowledged.
+    pub(crate) fn unacknowledged_of<'a>(&'a self, run: &'a TaskId) -> impl Iterator<Item = &'a MemberId> {
+        self.unacknowledged
+            .keys()
+            .filter(move |member| member.run == *run)
+    }
 }
 
 impl Shard {
@@ -36,15 +50,50 @@ impl Shard {
         self.finding.listed.insert(task);
     }
 
+    /// Acknowledges an update of a task that no record knows. While storage may be an older one, that waits
+    /// until it is known whether the run is adopted: adoption stores what the update says, and Mesos forgets
+    /// an end that is acknowledged.
+    pub(crate) fn acknowledge_stranger(&mut self, member: &MemberId, status: &TaskStatus) {
+        if status.uuid.is_some() && self.may_adopt_runs() {
+            self.finding.unacknowledged.insert(member.clone(), status.clone());
+        } else {
+            // Its record may have gone on to a newer run, but not yet in storage: what is written of the
+            // instance comes first.
+            self.acknowledge(status, self.picture.run_at(&member.run));
+        }
+    }
+
+    /// Whether an unknown run that lives may be adopted, now or after an operator has resumed the storage.
+    fn may_adopt_runs(&self) -> bool {
+        self.is_frozen() || self.adopts()
+    }
+
     /// Adopts what was listed, unless a list is under way.
     pub(crate) fn adopt_listed(&mut self) {
-        if self.finding.listed.is_empty() || self.reconcile.is_listing() || !self.contact.subscribed {
+        let is_idle = self.finding.listed.is_empty() && self.finding.unacknowledged.is_empty();
+        if is_idle || self.reconcile.is_listing() || !self.contact.subscribed {
             return;
         }
         for task in std::mem::take(&mut self.finding.listed) {
             if self.is_adoptable(&task) {
                 self.adopt_task(&task);
             }
+        }
+        for (member, status) in std::mem::take(&mut self.finding.unacknowledged) {
+            self.apply_or_acknowledge(member, status);
+        }
+    }
+
+    /// Takes in an update that has waited, if its run was adopted. One of a run that is not adopted changes
+    /// nothing that is stored.
+    fn apply_or_acknowledge(&mut self, member: MemberId, status: TaskStatus) {
+        let run = self.picture.run_at(&member.run);
+        if run.is_some_and(|run| self.picture.run(run).is_some()) {
+            self.on_update(status);
+        } else if self.may_adopt_runs() && self.strangers.is_undecided(&member.run) {
+            self.finding.unacknowledged.insert(member, status);
+        } else {
+            self.acknowledge(&status, run);
         }
     }
 

@@ -33,8 +33,9 @@ pub(crate) struct Telling {
     pub(crate) capacity_at: Timestamp,
     /// The capacity that was last reported.
     told: Option<Capacity>,
-    /// When what the shard observes is sent next, and what was sent last, without ages.
+    /// When what the shard observes is sent next, when it was sent last, and what that was, without ages.
     pub(crate) signs_at: Timestamp,
+    pub(crate) signs_sent: Option<Timestamp>,
     pub(crate) signs_told: Option<ShardSigns>,
 }
 

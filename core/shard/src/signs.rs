@@ -1,5 +1,6 @@
 //! What a shard observes of itself and its cluster. The resource manager judges the cluster's health by it.
-//! It is sent every two seconds and at once when it changes, and stored with each heartbeat.
+//! It is sent every two seconds and when it changes, and stored with each heartbeat. Changes that follow each
+//! other closely are sent together: of a mass loss of agents a few reports tell.
 
 use crate::event::ProbeAnswer;
 use crate::{Phase, Shard};
@@ -39,17 +40,26 @@ impl Shard {
         }
     }
 
-    /// Sends what is observed, when it is time or something has changed.
+    /// Sends what is observed, when it is time or something has changed, but not too often.
     pub(crate) fn report_signs(&mut self) {
         if !self.epoch_taken() {
             return;
         }
         let signs = self.signs();
+        let timing = &self.config.timing;
+        let earliest = self.telling.signs_sent.map(|at| at.plus(timing.signs_apart));
         let is_same = self.telling.signs_told == Some(signs.without_ages());
-        if is_same && self.now < self.telling.signs_at {
+        let due = if is_same {
+            self.telling.signs_at
+        } else {
+            earliest.unwrap_or(self.now).min(self.telling.signs_at)
+        };
+        if self.now < due {
+            self.telling.signs_at = due;
             return;
         }
-        self.telling.signs_at = self.now.plus(self.config.timing.signs);
+        self.telling.signs_at = self.now.plus(timing.signs);
+        self.telling.signs_sent = Some(self.now);
         self.telling.signs_told = Some(signs.without_ages());
         for link in self.links.proven() {
             self.tell(link, ReportPart::Signs(signs));

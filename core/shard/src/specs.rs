@@ -38,6 +38,12 @@ impl Shard {
         self.unread_specs.values().any(|s| s.is_asked)
     }
 
+    /// Whether all runs are counted at their hosts. One whose spec is not read yet has no room that could be
+    /// counted.
+    pub(crate) fn has_counted_runs(&self) -> bool {
+        !self.is_recovering() && !self.reads_specs()
+    }
+
     /// Gives an alarm for each spec that is awaited for too long, and forgets those of jobs that are not here any more.
     pub(crate) fn tell_unread_specs(&mut self) {
         if self.unread_specs.is_empty() {

@@ -66,6 +66,11 @@ impl Strangers {
         }
     }
 
+    /// Whether something of a run lives and nothing shows that it should end.
+    pub(crate) fn is_undecided(&self, run: &TaskId) -> bool {
+        self.tasks.get(run).is_some_and(|s| !s.condemned)
+    }
+
     /// Whether a task of this instance lives that no record knows: a further one may not begin beside it.
     pub(crate) fn block(&self, instance: &InstanceId) -> bool {
         let first = TaskId {
@@ -144,9 +149,7 @@ impl Strangers {
 impl Shard {
     /// A task of our naming that is in no record.
     pub(crate) fn on_stranger(&mut self, member: MemberId, status: &TaskStatus) {
-        // Its record may have gone on to a newer run, but not yet in storage: what is written of the instance comes first.
-        let run = self.picture.run_at(&member.run);
-        self.acknowledge(status, run);
+        self.acknowledge_stranger(&member, status);
         if is_dead(status) {
             self.strangers.remove(&member);
             return;
@@ -252,7 +255,10 @@ impl Shard {
         let Some(host) = stranger.host.clone() else {
             return;
         };
-        let sidecars = stranger.members.iter().filter_map(|m| m.sidecar.clone());
+        // Of those that have ended the cluster says so once more: that end waits to be stored.
+        let ended = self.finding.unacknowledged_of(task);
+        let members: BTreeSet<&MemberId> = stranger.members.iter().chain(ended).collect();
+        let sidecars = members.into_iter().filter_map(|m| m.sidecar.clone());
         let listed = Listed {
             hostname: Arc::from(
                 self.hosts

@@ -26,7 +26,7 @@ impl Shard {
         }
     }
 
-    fn on_update(&mut self, status: TaskStatus) {
+    pub(crate) fn on_update(&mut self, status: TaskStatus) {
         if self.is_reconcile_end(&status.task) {
             return;
         }

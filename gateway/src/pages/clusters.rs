@@ -16,6 +16,11 @@ fn room(kind: Kind, used: &Resources, of: &Resources) -> String {
     format!("{} / {}", quantity(kind, used), quantity(kind, of))
 }
 
+/// What a cluster has whose shard has never reported.
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
 /// The health, since when, why, and since when it is unconfirmed.
 fn health_of(gateway: &Gateway, view: &ClusterView) -> Markup {
     let state = view.state.as_ref().map(|s| &s.health);
@@ -36,16 +41,16 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
     let found = list_clusters(&gateway.facts, page_request(fields, "page")).await?;
     let row = |view: &ClusterView| {
         let state = view.state.as_ref();
-        let used = state.map_or(Resources::ZERO, |s| s.used);
-        let capacity = state.map_or(Resources::ZERO, |s| s.capacity);
+        let reported = state.and_then(|s| s.reported.as_ref());
+        let amount = |kind| reported.map_or_else(unknown, |r| room(kind, &r.used, &r.total));
         html! {
             tr {
                 td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
                 td { (view.cluster.wish.word()) }
                 td { (health_of(gateway, view)) }
-                td.number { (state.map_or(0, |s| s.hosts)) }
-                td.number { (room(Kind::Cpus, &used, &capacity)) }
-                td.number { (room(Kind::Memory, &used, &capacity)) }
+                td.number { (reported.map_or_else(unknown, |r| r.hosts.to_string())) }
+                td.number { (amount(Kind::Cpus)) }
+                td.number { (amount(Kind::Memory)) }
             }
         }
     };

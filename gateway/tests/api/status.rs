@@ -4,7 +4,7 @@
 use crate::http::Answer;
 use crate::limits::Hanging;
 use crate::world::{HELLO, MEMBER, World};
-use echelon_core_model::cluster::{Cluster, ClusterState, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity, Wish};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::health::{ClusterHealth, Health};
@@ -136,15 +136,17 @@ async fn add_east(storage: &dyn Store) {
             as_of: Timestamp(1 << 42),
             ..ClusterHealth::default()
         },
-        capacity: Resources::ZERO,
-        used: Resources::ZERO,
-        hosts: 3,
-        largest_host: Resources {
-            cpus: 4_000,
-            memory: 4_096,
-            disk: 4_096,
-            gpus: 0,
-        },
+        reported: Some(ReportedCapacity {
+            total: Resources::ZERO,
+            used: Resources::ZERO,
+            hosts: 3,
+            largest_host: Resources {
+                cpus: 4_000,
+                memory: 4_096,
+                disk: 4_096,
+                gpus: 0,
+            },
+        }),
     };
     let batch = Batch {
         owner: store::Role::ResourceManager,

@@ -1,5 +1,5 @@
-//! Whether the leading master answers, without a subscription. A standby learns by it whether it could lead, and a
-//! leader whether its master hangs: Mesos' heartbeats alone take 75 s for that.
+//! Whether the leading master answers, without a subscription. A standby learns by it whether it could lead,
+//! and a leader whether its master hangs: Mesos' heartbeats alone take 75 s for that.
 
 use crate::config::Config;
 use crate::dial::Dial;
@@ -105,8 +105,8 @@ enum AskedMaster {
 }
 
 impl AskedMaster {
-    /// A master that does not lead redirects, or answers that it is not available. Every other answer is one of the
-    /// leading master: the question is whether it answers, not who may ask.
+    /// A master that does not lead redirects, or answers that it is not available. Every other answer is one of
+    /// the leading master, a refusal for lack of permission too: the question is only whether it answers.
     fn of(endpoint: &Endpoint, status: StatusCode) -> Self {
         if status.is_redirection() || status == StatusCode::SERVICE_UNAVAILABLE {
             Self::NotLeading

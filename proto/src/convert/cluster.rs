@@ -30,6 +30,7 @@ pub fn read_wish(number: i32) -> Option<Wish> {
 #[must_use]
 pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Heartbeat>) -> v1::Cluster {
     let observed = state.map(|s| &s.health);
+    let reported = state.and_then(|s| s.reported.as_ref());
     let silent = observed.filter(|h| h.health.is_silence());
     v1::Cluster {
         name: format!("clusters/{}", c.id),
@@ -46,9 +47,9 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         silence: observed.map_or(0, |h| h.silence),
         silence_waited: silent.map(|h| duration(h.waited)),
         recovering_until: observed.and_then(ClusterHealth::hold_until).map(timestamp),
-        capacity: state.map(|s| resources(&s.capacity)),
-        used: state.map(|s| resources(&s.used)),
-        hosts: state.map_or(0, |s| s.hosts),
+        capacity: reported.map(|r| resources(&r.total)),
+        used: reported.map(|r| resources(&r.used)),
+        hosts: reported.map_or(0, |r| r.hosts),
         heartbeat_time: heartbeat.map(|h| timestamp(h.at)),
         mesos_event_time: heartbeat.and_then(event_time).map(timestamp),
         shard_address: heartbeat.map(|h| h.address.clone()).unwrap_or_default(),

@@ -14,7 +14,7 @@ pub use role_state::role_state;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity, Wish,
 };
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Grant, OwnChanges};
@@ -700,24 +700,22 @@ pub fn forgotten_hosts() -> impl Strategy<Value = ForgottenHosts> {
 }
 
 pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
-    let fields = (
-        cluster_id(),
-        health::cluster_health(),
-        resources(),
-        resources(),
-        any::<u32>(),
-        resources(),
-    );
-    fields.prop_map(
-        |(cluster, health, capacity, used, hosts, largest_host)| ClusterState {
-            cluster,
-            health,
-            capacity,
-            used,
-            hosts,
-            largest_host,
-        },
-    )
+    let fields = (cluster_id(), health::cluster_health(), of(reported_capacity()));
+    fields.prop_map(|(cluster, health, reported)| ClusterState {
+        cluster,
+        health,
+        reported,
+    })
+}
+
+fn reported_capacity() -> impl Strategy<Value = ReportedCapacity> {
+    let fields = (resources(), resources(), any::<u32>(), resources());
+    fields.prop_map(|(total, used, hosts, largest_host)| ReportedCapacity {
+        total,
+        used,
+        hosts,
+        largest_host,
+    })
 }
 
 pub fn mass_loss() -> impl Strategy<Value = MassLoss> {

@@ -117,8 +117,9 @@ impl ClusterLimits {
             stored: cluster
                 .state
                 .as_ref()
-                .filter(|s| cluster.capacity.is_none() && s.hosts > 0)
-                .map(|s| s.largest_host),
+                .and_then(|s| s.reported)
+                .filter(|r| cluster.capacity.is_none() && r.hosts > 0)
+                .map(|r| r.largest_host),
             has_capacity: !total(cluster).is_zero(),
             closed: is_closed.then(usable),
         }

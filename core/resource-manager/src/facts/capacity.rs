@@ -125,12 +125,12 @@ impl Taken {
 /// All that a cluster's hosts have, as reported, or as stored until this leader has a report of it.
 #[must_use]
 pub fn total(cluster: &ClusterView) -> Resources {
-    let stored = cluster.state.as_ref().map(|s| s.capacity);
+    let stored = cluster.state.as_ref().and_then(|s| s.reported);
     cluster
         .capacity
         .as_ref()
         .map(|c| c.total)
-        .or(stored)
+        .or(stored.map(|r| r.total))
         .unwrap_or_default()
 }
 

@@ -21,7 +21,7 @@
 
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
-use echelon_core_model::cluster::ClusterState;
+use echelon_core_model::cluster::{ClusterState, ReportedCapacity};
 use echelon_core_model::health::{ClusterHealth, Health, HealthCause, ShardSigns};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 
@@ -71,8 +71,8 @@ pub fn evidence(
         return HealthEvidence::NoReport;
     }
     let lately = |at: Timestamp| now.since(at) < config.silent_after;
-    let heard_at = cluster.heard_at.filter(|_| cluster.link.is_some());
-    let stream_speaks = heard_at.is_some_and(lately);
+    // A stream that has closed may be open again at once.
+    let stream_speaks = cluster.heard_at.is_some_and(lately);
     let beat = cluster.heartbeat.as_ref().filter(|(_, seen)| lately(*seen));
     let signs = match (stream_speaks, cluster.signs, beat) {
         (true, Some((signs, at)), _) => Some(signs.later(now.since(at))),
@@ -214,8 +214,8 @@ fn risen(mut of: ClusterHealth, causes: Vec<HealthCause>, now: Timestamp) -> Clu
     }
     // A leader before may have had a clock that is ahead.
     let returned_at = of.returned_at.map(|at| at.min(now));
-    let was_bad = is_held_after(&of) || of.health == Health::Recovering;
-    let is_held = was_bad && returned_at.is_some_and(|at| now.since(at) < of.hold());
+    // Whatever came in between, a short failover of the master too: the hold ends by its time.
+    let is_held = returned_at.is_some_and(|at| now.since(at) < of.hold());
     of.returned_at = returned_at;
     let health = if is_held {
         Health::Recovering
@@ -269,26 +269,11 @@ fn turned(of: ClusterHealth, health: Health, causes: Vec<HealthCause>, now: Time
 #[must_use]
 pub fn changed_state(id: &ClusterId, cluster: &ClusterView, health: ClusterHealth) -> Option<ClusterState> {
     let before = cluster.state.as_ref();
-    let reported = cluster.capacity.as_ref();
+    let reported = cluster.capacity.as_ref().map(ReportedCapacity::from);
     let next = ClusterState {
         cluster: id.clone(),
         health,
-        capacity: reported
-            .map(|c| c.total)
-            .or(before.map(|s| s.capacity))
-            .unwrap_or_default(),
-        used: reported
-            .map(|c| c.used)
-            .or(before.map(|s| s.used))
-            .unwrap_or_default(),
-        hosts: reported
-            .map(|c| c.hosts)
-            .or(before.map(|s| s.hosts))
-            .unwrap_or_default(),
-        largest_host: reported
-            .map(|c| c.largest_host)
-            .or(before.map(|s| s.largest_host))
-            .unwrap_or_default(),
+        reported: reported.or(before.and_then(|s| s.reported)),
     };
     (before != Some(&next)).then_some(next)
 }

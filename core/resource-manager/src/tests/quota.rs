@@ -254,7 +254,7 @@ fn never_fits_is_said_with_the_shortfall() {
             .into_iter()
             .find(|s| s.cluster.as_str() == cluster)
             .unwrap();
-        assert_eq!(state.largest_host.cpus, 4_000);
+        assert_eq!(state.reported.unwrap().largest_host.cpus, 4_000);
     }
 }
 

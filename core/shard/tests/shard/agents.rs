@@ -2,8 +2,10 @@
 
 use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
-use echelon_core_model::{HostId, RunState};
-use echelon_core_shard::Alarm;
+use echelon_core_model::directive::ReportPart;
+use echelon_core_model::health::{AgentCounts, ShardSigns};
+use echelon_core_model::{HostId, RunState, Span};
+use echelon_core_shard::{Alarm, Event};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 fn asked(w: &World, call: &Call) -> usize {
@@ -116,4 +118,65 @@ fn an_agent_that_is_listed_again_is_asked_about_its_silent_runs() {
     w.cluster.others.insert(host.clone(), w.cluster.hosts[&host]);
     w.run(seconds(70));
     assert_eq!(w.state(0), RunState::Running);
+}
+
+/// What the shard has reported of its observations.
+fn signs(w: &World) -> Vec<ShardSigns> {
+    let of = |part: &ReportPart| match part {
+        ReportPart::Signs(signs) => Some(*signs),
+        _ => None,
+    };
+    w.reports.iter().filter_map(|r| of(&r.part)).collect()
+}
+
+#[test]
+fn a_mass_loss_of_agents_is_reported_in_few_parts_and_to_the_last_one() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(1_001, shape(4, 4096));
+    w.cluster.lists = Some(true);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.run(seconds(5));
+    let before = signs(&w).len();
+    let lost: Vec<HostId> = w.cluster.hosts.keys().take(1_000).cloned().collect();
+    for host in &lost {
+        w.now = w.now.plus(Span::millis(1));
+        w.step(Event::Cluster(echelon_core_hosts::Event::Failure {
+            host: Some(host.clone()),
+            executor: None,
+        }));
+    }
+    w.cluster.silent = lost;
+    let until = w.now.plus(Span::millis(250));
+    while let Some(wake) = w.shard.next_wake().filter(|at| *at <= until) {
+        w.now = wake.max(w.now.plus(Span::millis(1)));
+        w.step(Event::Wake);
+    }
+    let told = &signs(&w)[before..];
+    assert!(told.len() <= 6, "{} reports in 1.25 s", told.len());
+    let counts = AgentCounts {
+        active: 1,
+        unreachable: 1_000,
+    };
+    assert_eq!(told.last().unwrap().agents, Some(counts));
+}
+
+#[test]
+fn a_change_after_a_pause_is_reported_at_once() {
+    let mut w = World::new();
+    w.cluster.lists = Some(true);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    w.run(seconds(5));
+    let regular = signs(&w).len();
+    while signs(&w).len() == regular {
+        w.run(Span::millis(10));
+    }
+    w.run(Span::millis(300));
+    assert!(signs(&w).last().unwrap().subscribed);
+    w.cluster.disconnect();
+    w.drain();
+    assert!(!signs(&w).last().unwrap().subscribed);
 }

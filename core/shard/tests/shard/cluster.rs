@@ -382,7 +382,7 @@ impl Cluster {
         let heard = self.hosts.iter().filter(|(h, _)| !self.silent.contains(h));
         let agents = heard.map(|(host, room)| Agent {
             host: host.clone(),
-            hostname: Arc::from(host.as_str()),
+            hostname: Arc::from(format!("{host}.example")),
             address: String::new(),
             attributes: self.attributes.get(host).cloned().unwrap_or_default(),
             total: *room,

@@ -3,11 +3,14 @@
 
 use crate::world::{World, job, marked, range, seconds};
 use echelon_core_hosts::TaskState;
+use echelon_core_model::bucket::block_bucket;
 use echelon_core_model::directive::Order;
 use echelon_core_model::drain::{Drains, HostDrain};
+use echelon_core_model::instance::BlockKey;
 use echelon_core_model::siting::{Constraint, Test};
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{HostId, JobId, ReasonCode, RunState, Span};
+use echelon_core_model::{HostId, InstanceNumber, JobId, ReasonCode, RunState, Span};
+use echelon_core_shard::Mode;
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 use std::collections::BTreeMap;
 
@@ -266,6 +269,53 @@ fn on_a_host_that_is_to_be_empty_daemons_are_the_last() {
     assert_eq!((of(&w, job()), hosts(&w)), (1, Some(2)));
     let code = w.stored(0).unwrap().run.unwrap().reason.code;
     assert_ne!(code, ReasonCode::PoolEntitlement);
+}
+
+#[test]
+fn no_daemon_leaves_a_host_before_all_that_may_run_there_is_read() {
+    let mut w = on_both();
+    let crunch = JobId(201);
+    start_batch(&mut w, crunch, 4);
+    w.cluster.lingers = true;
+    let wish = HostDrain {
+        batch_until: w.now,
+        agent: false,
+    };
+    w.direct(Order::Drains(Drains {
+        version: 1,
+        hosts: [("host-0.example".to_owned(), wish)].into(),
+    }));
+    w.run(seconds(10));
+    assert!(
+        on_hosts(&w, crunch).contains_key("host-0"),
+        "their kills take long"
+    );
+    // The next leader knows the daemon at once, and not what else is on the host.
+    w.crash();
+    let block = BlockKey::of(crunch, &main_group(), InstanceNumber(0));
+    w.slow_bucket = Some(block_bucket(crunch, &main_group(), block.number));
+    w.elect();
+    w.run(seconds(5));
+    w.connect();
+    let ordered = |w: &mut World| {
+        for _ in 0..3 {
+            w.order(&[range(0, 1)], 2);
+            w.run(seconds(5));
+        }
+        let kills = w.kills();
+        kills.iter().filter(|t| t.starts_with(&job().to_string())).count()
+    };
+    assert_eq!((ordered(&mut w), w.shard.mode()), (0, Mode::Recovering));
+    w.unstall();
+    assert_eq!(ordered(&mut w), 0, "all is read, and more than daemons is there");
+    for task in w.cluster.live() {
+        let host = &w.cluster.tasks[&task].host;
+        if task.starts_with(&crunch.to_string()) && *host == HostId::new("host-0") {
+            w.cluster.set(&task, TaskState::Killed);
+        }
+    }
+    w.drain();
+    assert!(ordered(&mut w) > 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use echelon_core_model::job::Desired;
 use echelon_core_model::pod::EXECUTOR;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{HostId, InstanceId, InstanceNumber, Resources, RunState, SidecarName};
-use echelon_core_shard::Alarm;
+use echelon_core_shard::{Alarm, Mode};
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -231,4 +231,58 @@ fn a_pod_that_storage_does_not_know_is_adopted_with_all_its_members() {
     w.cluster.set(&member(0, 2, "log"), TaskState::Finished);
     w.run(seconds(5));
     assert_eq!(w.state(0), RunState::Running);
+}
+
+/// How many updates of a task were acknowledged.
+fn acknowledged(w: &World, task: &str) -> usize {
+    let of_task = |c: &&Call| matches!(c, Call::Acknowledge { task: of, .. } if of == task);
+    w.calls.iter().filter(of_task).count()
+}
+
+#[test]
+fn an_end_that_is_told_before_its_pod_is_adopted_is_acknowledged_once_it_is_stored() {
+    let mut w = running(JobBuilder::batch("work", 1).retry_limit(3));
+    let backup = w.store.clone();
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(60));
+    let second = task(0, 1, 2);
+    assert!(w.cluster.live().contains(&second), "{:?}", w.cluster.live());
+    put_back_unseen(&mut w, backup);
+    assert_eq!(w.shard.mode(), Mode::Frozen);
+    // Its sidecars live on, so it will be adopted.
+    let before = acknowledged(&w, &second);
+    w.cluster.set(&second, TaskState::Finished);
+    w.cluster.set(&member(0, 2, "log"), TaskState::Killing);
+    w.cluster.set(&member(0, 2, "proxy"), TaskState::Finished);
+    w.run(seconds(30));
+    assert_eq!(acknowledged(&w, &second), before, "nothing of it is stored");
+    resume(&mut w);
+    assert_eq!(acknowledged(&w, &second), before + 1);
+    let run = w.stored(0).unwrap().run.unwrap();
+    assert_eq!((run.number.0, run.state), (2, RunState::Succeeded));
+    assert_eq!(run.members.len(), 3, "that has ended, too");
+    assert_eq!(
+        w.cluster.live(),
+        Vec::<String>::new(),
+        "what succeeded is not done again"
+    );
+}
+
+#[test]
+fn what_is_told_of_a_pod_that_is_not_adopted_is_acknowledged() {
+    let mut w = running(JobBuilder::service("web", 1));
+    let backup = w.store.clone();
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(seconds(60));
+    put_back_unseen(&mut w, backup);
+    let second = [task(0, 1, 2), member(0, 2, "log"), member(0, 2, "proxy")];
+    second
+        .iter()
+        .for_each(|of| w.cluster.set(of, TaskState::Finished));
+    w.run(seconds(30));
+    assert!(
+        second
+            .iter()
+            .all(|of| w.cluster.tasks[of].unacknowledged.is_empty())
+    );
 }

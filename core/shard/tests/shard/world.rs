@@ -629,7 +629,7 @@ impl World {
         let state = member.map_or(run.state, |m| m.state);
         let stored = match update.state {
             TaskState::Running => !matches!(state, RunState::Launching | RunState::Starting),
-            TaskState::Starting => state != RunState::Launching,
+            TaskState::Starting | TaskState::Killing => state != RunState::Launching,
             s if s.is_proof_of_death() => state.is_ended(),
             _ => true,
         };

@@ -4,7 +4,7 @@ use super::Case;
 use super::blocks::group_blocks;
 use super::facts::{self, block, event, head, host, host_of, job, key, progress, shard};
 use echelon_core_model::assignment::AssignedRange;
-use echelon_core_model::cluster::{ClusterState, Heartbeat};
+use echelon_core_model::cluster::{ClusterState, Heartbeat, ReportedCapacity};
 use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::HostDrain;
 use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
@@ -240,10 +240,12 @@ pub async fn owned_facts_read_back(case: &Case) {
             since: Timestamp(3),
             ..ClusterHealth::default()
         },
-        capacity: facts::LARGEST,
-        used: Resources::ZERO,
-        hosts: 3,
-        largest_host: facts::LARGEST,
+        reported: Some(ReportedCapacity {
+            total: facts::LARGEST,
+            used: Resources::ZERO,
+            hosts: 3,
+            largest_host: facts::LARGEST,
+        }),
     };
     let row = ShardRow {
         framework: Some("f-1".to_owned()),

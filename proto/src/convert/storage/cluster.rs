@@ -8,7 +8,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, Wish,
+    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity, Wish,
 };
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
@@ -112,15 +112,36 @@ impl Wire for ClusterState {
         let Self {
             cluster,
             health,
-            capacity,
-            used,
-            hosts,
-            largest_host,
+            reported,
         } = self;
         wire::ClusterState {
             cluster: cluster.to_string(),
             health: Some(health.to_wire()),
-            capacity: Some(capacity.to_wire()),
+            reported: reported.as_ref().map(Wire::to_wire),
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            cluster: cluster("cluster", &message.cluster)?,
+            health: required("health", message.health)?,
+            reported: optional("reported", message.reported)?,
+        })
+    }
+}
+
+impl Wire for ReportedCapacity {
+    type Message = wire::ReportedCapacity;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self {
+            total,
+            used,
+            hosts,
+            largest_host,
+        } = self;
+        wire::ReportedCapacity {
+            total: Some(total.to_wire()),
             used: Some(used.to_wire()),
             hosts: *hosts,
             largest_host: Some(largest_host.to_wire()),
@@ -129,9 +150,7 @@ impl Wire for ClusterState {
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         Ok(Self {
-            cluster: cluster("cluster", &message.cluster)?,
-            health: required("health", message.health)?,
-            capacity: required("capacity", message.capacity)?,
+            total: required("total", message.total)?,
             used: required("used", message.used)?,
             hosts: message.hosts,
             largest_host: required("largest_host", message.largest_host)?,

@@ -161,16 +161,17 @@ fn what_a_shard_observed_ages_until_its_next_report() {
 }
 
 #[test]
-fn a_closed_stream_does_not_speak() {
-    let view = ClusterView {
-        link: None,
-        ..heard(1, well())
+fn a_stream_that_has_just_closed_is_not_silent_yet() {
+    let closed = |seconds: u64| {
+        let view = ClusterView {
+            link: None,
+            ..heard(seconds, well())
+        };
+        shown(&beating(view, 2, well()))
     };
-    // It was heard a moment ago: that is not long enough for a decision.
-    assert_eq!(shown(&view), HealthEvidence::Unknown);
-    let view = beating(view, 2, well());
-    let expected = HealthEvidence::Bad(Health::Degraded, vec![HealthCause::StreamSilent]);
-    assert_eq!(shown(&view), expected);
+    assert_eq!(closed(7), HealthEvidence::Good(Vec::new()));
+    let silent = HealthEvidence::Bad(Health::Degraded, vec![HealthCause::StreamSilent]);
+    assert_eq!(closed(8), silent);
 }
 
 #[test]
@@ -181,10 +182,7 @@ fn a_new_leader_waits_again_before_it_believes_in_silence() {
             health: Health::Healthy,
             ..ClusterHealth::default()
         },
-        capacity: Default::default(),
-        used: Default::default(),
-        hosts: 3,
-        largest_host: Default::default(),
+        reported: None,
     };
     let view = ClusterView {
         state: Some(known),
@@ -198,6 +196,35 @@ fn a_new_leader_waits_again_before_it_believes_in_silence() {
         evidence(&ClusterView::default(), &config(), ago(600), NOW),
         HealthEvidence::NoReport
     );
+}
+
+#[test]
+fn a_capacity_that_was_never_reported_is_unknown_and_one_that_was_is_kept() {
+    let id = ClusterId::new("a");
+    let silent = ClusterView::default();
+    let cut_off = ClusterHealth {
+        health: Health::CutOff,
+        ..ClusterHealth::default()
+    };
+    let first = changed_state(&id, &silent, cut_off.clone()).unwrap();
+    assert_eq!(first.reported, None);
+    let capacity = Capacity {
+        hosts: 3,
+        ..Capacity::default()
+    };
+    let reporting = ClusterView {
+        state: Some(first),
+        capacity: Some(capacity.clone()),
+        ..ClusterView::default()
+    };
+    let second = changed_state(&id, &reporting, cut_off).unwrap();
+    assert_eq!(second.reported, Some(ReportedCapacity::from(&capacity)));
+    let silent_again = ClusterView {
+        state: Some(second),
+        ..ClusterView::default()
+    };
+    let third = changed_state(&id, &silent_again, ClusterHealth::default()).unwrap();
+    assert_eq!(third.reported, Some(ReportedCapacity::from(&capacity)));
 }
 
 /// A cluster's health over time, judged each second.
@@ -333,6 +360,17 @@ fn a_clock_that_was_ahead_does_not_prolong_the_hold() {
     course.good(1);
     course.health.returned_at = Some(course.now.plus(Span::minutes(60)));
     assert_eq!(course.good(20), Health::Healthy);
+}
+
+#[test]
+fn a_short_failover_does_not_end_the_hold() {
+    let mut course = Course::new();
+    course.bad(10);
+    course.good(5);
+    let causes = vec![HealthCause::MesosFailover];
+    course.run(2, &HealthEvidence::Bad(Health::Degraded, causes));
+    assert_eq!(course.good(8), Health::Recovering);
+    assert_eq!(course.good(2), Health::Healthy);
 }
 
 #[test]
