@@ -93,18 +93,6 @@ pub enum ServeError {
         "no ports are free for another simulated host of this machine: end other simulated clusters, or use fewer agents"
     )]
     NoPorts,
-    /// Another simulated cluster of this machine has the ports of one of our hosts.
-    #[error(
-        "the ports of a host, from {first}, are taken by another process, as by a simulated cluster that was started while this \
-         one was away; end it first"
-    )]
-    PortsTaken {
-        /// The first port that the host offers.
-        first: u16,
-        /// What the system says.
-        #[source]
-        source: std::io::Error,
-    },
     /// The records in the work folder cannot be read.
     #[error("the work folder {} holds records that cannot be read", path.display())]
     Records {

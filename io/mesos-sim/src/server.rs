@@ -241,9 +241,9 @@ impl Home {
             cluster: config.cluster.clone(),
             ip: config.listen.ip(),
             reached_at: config.reached_at.unwrap_or_else(|| config.listen.ip()),
-            root,
             shape: config.agents.first().cloned(),
-            ports: HostPorts::default(),
+            ports: HostPorts::of(&config.cluster, root.as_deref()),
+            root,
         }
     }
 }
@@ -299,7 +299,7 @@ async fn start_agents(
         let listener = http::listen(any).await?;
         let address = local(&listener, any)?;
         if let Some(first) = engine.view(|cluster| cluster.first_port(id)) {
-            engine.home.ports.take_again(first)?;
+            engine.home.ports.take_again(first);
         }
         resume(engine, id, address.port());
         if let Some(root) = &engine.home.root {
