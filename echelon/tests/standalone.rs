@@ -13,6 +13,8 @@ mod daemons;
 mod file;
 #[path = "standalone/gangs.rs"]
 mod gangs;
+#[path = "standalone/host_runs.rs"]
+mod host_runs;
 #[path = "standalone/instance_limit.rs"]
 mod instance_limit;
 #[path = "standalone/liars.rs"]

@@ -125,7 +125,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 58] = [
+pub(super) static ROUTES: [Route; 60] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -250,6 +250,18 @@ pub(super) static ROUTES: [Route; 58] = [
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
+    get(
+        "clusters/*/hosts/*",
+        "/runs",
+        "parent",
+        "HostService/ListHostRuns",
+    ),
+    get(
+        "clusters/*",
+        "/unreachableRuns",
+        "parent",
+        "HostService/ListHostRuns",
+    ),
     post("clusters/*", "/hosts:drain", "HostService/DrainHosts").within(),
     post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
@@ -405,6 +417,16 @@ mod tests {
                 Method::GET,
                 "/v1/clusters/a/hosts/b",
                 "HostService/GetHost clusters/a/hosts/b",
+            ),
+            (
+                Method::GET,
+                "/v1/clusters/a/hosts/b/runs",
+                "HostService/ListHostRuns clusters/a/hosts/b",
+            ),
+            (
+                Method::GET,
+                "/v1/clusters/a/unreachableRuns",
+                "HostService/ListHostRuns clusters/a",
             ),
             (
                 Method::POST,
