@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::host;
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
@@ -12,7 +13,7 @@ use echelon_clients_rust::{self as client, Client, v1};
 pub enum Command {
     /// List clusters
     List,
-    /// Show one cluster
+    /// Show one cluster, with the first of what is unreachable there
     Get {
         /// Name or id
         cluster: String,
@@ -169,7 +170,14 @@ fn row(c: &v1::Cluster) -> Vec<String> {
 }
 
 async fn get(context: &Context, cluster: &str) -> Result<(), Failure> {
-    show(context, &read(context, cluster).await?);
+    let c = read(context, cluster).await?;
+    let client = context.client().await?;
+    let unreachable = if context.format().is_for_people() {
+        host::runs::unreachable(&client, &c.cluster_id).await
+    } else {
+        String::new()
+    };
+    print(context, &c, &(text(&c) + &unreachable));
     Ok(())
 }
 
@@ -202,6 +210,10 @@ async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
 }
 
 fn show(context: &Context, c: &v1::Cluster) {
+    print(context, c, &text(c));
+}
+
+fn text(c: &v1::Cluster) -> String {
     let mut people = format!(
         "cluster:   {}\ndesired:   {}\nhealth:    {} for {}\n{}hosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (last event {} ago)\n",
         output::escape(&c.display_name),
@@ -232,10 +244,14 @@ fn show(context: &Context, c: &v1::Cluster) {
     if let Some(loss) = &c.loss {
         people.push_str(&lost(loss, &c.display_name));
     }
+    people
+}
+
+fn print(context: &Context, c: &v1::Cluster, people: &str) {
     output::print(output::one(
         &output::message("Cluster", c),
         &c.display_name,
-        &people,
+        people,
         context.format(),
     ));
 }

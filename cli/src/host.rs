@@ -1,5 +1,6 @@
 //! `echelon host ...`
 
+pub(crate) mod runs;
 pub mod set;
 
 use crate::cluster;
@@ -26,7 +27,7 @@ pub enum Command {
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
-    /// Show one host
+    /// Show one host, with the first of what runs on it
     Get {
         /// CLUSTER/HOST, the host by name or agent id
         host: String,
@@ -373,6 +374,11 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let people = people + &left_out(&h);
     let drain = h.drain.as_ref().filter(|d| !d.ending).map(|d| batch_line(&h, d));
     let people = people + &drain.unwrap_or_default();
-    output::print(one(context, &h, &people));
+    let runs = if context.format().is_for_people() {
+        runs::on_host(&client, host).await?
+    } else {
+        String::new()
+    };
+    output::print(one(context, &h, &(people + &runs)));
     Ok(())
 }

@@ -73,7 +73,7 @@ pub enum Command {
     },
     /// List jobs: those that have not ended first, in each half the newest first
     List(list::Filter),
-    /// List a job's instances: those that have not ended first, in each half by group and number
+    /// List a job's instances, or those on a host: those that have not ended first, in each half by group and number
     Instances(instances::Filter),
     /// List where a job's available instances can be reached
     Endpoints(endpoints::Filter),

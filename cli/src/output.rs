@@ -27,6 +27,14 @@ pub enum Format {
     Name,
 }
 
+impl Format {
+    /// Whether people read it, and not programs.
+    #[must_use]
+    pub const fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
 /// A list to print: its columns, which of them only `wide` shows, its rows and their names.
 #[derive(Debug, Default)]
 pub struct Listing {

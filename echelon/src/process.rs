@@ -12,6 +12,7 @@ use echelon_io_process::shutdown::End;
 use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, logs};
 use echelon_io_storage::{
     Durability, Finding, Observation, Observed, Store, StoreError, open_checked, panics_are_contained,
+    without_login,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -156,11 +157,13 @@ impl Process {
                         "the storage cannot be used yet; trying again"
                     );
                 }
-                Err(error) => return Err(error).with_context(|| format!("open the storage {url}")),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("open the storage {}", without_login(url)));
+                }
             }
             let waited = stop.run_until_cancelled(tokio::time::sleep(ASK_EVERY)).await;
             if waited.is_none() {
-                bail!("stopped before the storage {url} answered");
+                bail!("stopped before the storage {} answered", without_login(url));
             }
         }
     }

@@ -90,7 +90,7 @@ async fn plan(resume: &Resume) -> anyhow::Result<(Arc<dyn Store>, Vec<Step>)> {
     }
     let store = echelon_io_storage::open(url)
         .await
-        .with_context(|| format!("open {url}"))?;
+        .with_context(|| format!("open {}", echelon_io_storage::without_login(url)))?;
     store
         .status()
         .await

@@ -1,5 +1,7 @@
 //! The roles as commands: flags over a configuration file, and what each starts.
 
+#[cfg(test)]
+mod deploy_tests;
 mod gateway;
 #[cfg(test)]
 mod handover_tests;

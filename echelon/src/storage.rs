@@ -69,13 +69,13 @@ async fn status_of(url: &str) -> anyhow::Result<Status> {
 
 async fn accepted(url: &str) -> anyhow::Result<Status> {
     let accepted = echelon_io_storage::accept(url).await;
-    let store = accepted.with_context(|| format!("accept {url}"))?;
+    let store = accepted.with_context(|| format!("accept {}", echelon_io_storage::without_login(url)))?;
     store.status().await.context("ask for the storage's level")
 }
 
 async fn opened(url: &str) -> anyhow::Result<Arc<dyn Store>> {
     let opened = echelon_io_storage::open(url).await;
-    opened.with_context(|| format!("open {url}"))
+    opened.with_context(|| format!("open {}", echelon_io_storage::without_login(url)))
 }
 
 /// The status of a file that was never there: asking for it makes none.

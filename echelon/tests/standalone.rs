@@ -13,6 +13,8 @@ mod daemons;
 mod file;
 #[path = "standalone/gangs.rs"]
 mod gangs;
+#[path = "standalone/host_runs.rs"]
+mod host_runs;
 #[path = "standalone/instance_limit.rs"]
 mod instance_limit;
 #[path = "standalone/liars.rs"]
@@ -30,16 +32,7 @@ use echelon_tests::work::WorkFolder;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// All simulated hosts are this machine, and give the same ports: tests that use ports go one after the other.
-static PORTS: Mutex<()> = Mutex::new(());
-
-/// The ports are for this test as long as it holds what is answered.
-fn ports() -> MutexGuard<'static, ()> {
-    PORTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 const BINARY: &str = env!("CARGO_BIN_EXE_echelon");
 
@@ -366,7 +359,6 @@ fn a_host_is_left_empty_and_comes_back() {
 
 #[test]
 fn a_service_gets_ports_and_is_watched() {
-    let _ports = ports();
     let folder = work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("web")]);

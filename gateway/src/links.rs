@@ -233,6 +233,35 @@ impl Links {
         Some(ResourceManagerServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER))
     }
 
+    /// The leader of a cluster's shard; without membership the one that stored the last sign of life.
+    async fn shard(&self, cluster: &ClusterId, heartbeat: Option<&Heartbeat>) -> Option<Channel> {
+        match self.leader(&Role::Shard(cluster.clone())).await {
+            Some(channel) => Some(channel),
+            None => heartbeat.and_then(|h| self.channel(&h.address)),
+        }
+    }
+
+    /// Asks a cluster's shard which runs are on a host, or are unreachable.
+    pub(crate) async fn list_runs(
+        &self,
+        (id, name): (&ClusterId, &str),
+        heartbeat: Option<&Heartbeat>,
+        request: wire::ListRunsRequest,
+    ) -> Result<wire::ListRunsResponse, ApiError> {
+        let unavailable = || {
+            ApiError::new(
+                ErrorReason::ShardUnavailable,
+                format!(
+                    "the shard of cluster {name} does not answer, so it is not known what runs there; check that one is running and leads (`echelon cluster get {name}`)"
+                ),
+            )
+        };
+        let channel = self.shard(id, heartbeat).await;
+        let channel = channel.ok_or_else(|| unavailable().behind("no leader is known"))?;
+        let mut client = ShardServiceClient::new(channel);
+        answered(client.list_runs(request), unavailable).await
+    }
+
     /// Reads what a run wrote, through its cluster's shard.
     pub(crate) async fn read_log(
         &self,
@@ -250,10 +279,7 @@ impl Links {
             )
             .behind(why)
         };
-        let channel = match self.leader(&Role::Shard(id.clone())).await {
-            Some(channel) => Some(channel),
-            None => heartbeat.and_then(|h| self.channel(&h.address)),
-        };
+        let channel = self.shard(id, heartbeat).await;
         let channel = channel.ok_or_else(|| unavailable("no leader is known".to_owned()))?;
         let mut client = ShardServiceClient::new(channel);
         match tokio::time::timeout(ANSWER_TIMEOUT, client.read_log(request)).await {

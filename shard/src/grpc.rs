@@ -1,16 +1,19 @@
 //! What the resource manager and gateways call: the stream of directives and reports, and logs; and the health service.
 
-use crate::job_manager::Input;
+use crate::job_manager::{Input, RunsQuestion};
 use crate::links::{REPORTS, WayBack};
 use crate::log::Logs;
+use echelon_core_model::HostId;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::role_state::RoleState;
-use echelon_core_shard::LinkId;
+use echelon_core_shard::{LinkId, Whereabouts};
 use echelon_io_process::Shutdown;
 use echelon_proto::codec::refused;
-use echelon_proto::convert::Wire;
+use echelon_proto::convert::{Wire, instance};
 use echelon_proto::echelon::shard::v1::shard_service_server::{ShardService, ShardServiceServer};
-use echelon_proto::echelon::shard::v1::{DirectRequest, DirectResponse, ReadLogRequest, ReadLogResponse};
+use echelon_proto::echelon::shard::v1::{
+    DirectRequest, DirectResponse, ListRunsRequest, ListRunsResponse, ReadLogRequest, ReadLogResponse,
+};
 use echelon_proto::role::role_service;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -25,6 +28,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Largest message: a directive or report about thousands of slices.
 const MAX_MESSAGE: usize = 64 << 20;
+
+/// Most runs of one answer.
+const MOST_RUNS: u32 = 1000;
 
 /// A connection that says nothing for this long is asked for a sign of life, and given up after as long again.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -128,6 +134,42 @@ impl ShardService for Service {
         let pieces = self.logs.read(request.into_inner()).await?;
         let stopped = self.stop.clone().cancelled_owned();
         Ok(Response::new(pieces.take_until(stopped).boxed()))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<ListRunsRequest>,
+    ) -> Result<Response<ListRunsResponse>, Status> {
+        let r = request.into_inner();
+        let asked = if r.host_id.is_empty() {
+            Whereabouts::Unreachable
+        } else {
+            Whereabouts::Host(HostId::new(r.host_id))
+        };
+        let from = (!r.from.is_empty()).then(|| r.from.parse()).transpose();
+        let (answer, answered) = oneshot::channel();
+        let question = RunsQuestion {
+            asked,
+            from: from.map_err(|_| Status::invalid_argument("`from` is no task id"))?,
+            most: usize::try_from(r.limit.clamp(1, MOST_RUNS)).unwrap_or(1),
+            answer,
+        };
+        let ending = || Status::unavailable("this shard is ending");
+        self.inbox
+            .send(Input::Runs(question))
+            .await
+            .map_err(|_| ending())?;
+        let page = answered.await.map_err(|_| ending())?;
+        let page =
+            page.ok_or_else(|| Status::unavailable("this shard does not lead, or reads what is stored"))?;
+        Ok(Response::new(ListRunsResponse {
+            runs: page
+                .runs
+                .iter()
+                .map(|(of, run)| instance::run(run, of.clone()))
+                .collect(),
+            next: page.next.map(|task| task.to_string()).unwrap_or_default(),
+        }))
     }
 }
 

@@ -15,11 +15,11 @@ use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{TaskId, Timestamp};
 use echelon_core_placement::Answer;
-use echelon_core_shard::{Effect, Event, LinkId, Mode, Shard};
+use echelon_core_shard::{Effect, Event, LinkId, Mode, RunPage, Shard, Whereabouts};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 /// Inputs that may wait; who sends waits then.
@@ -53,6 +53,16 @@ pub(crate) enum Input {
     LinkClosed(LinkId),
     /// A gateway can be reached there.
     Gateway(String),
+    /// A gateway asks which runs are somewhere.
+    Runs(RunsQuestion),
+}
+
+/// Which runs are asked for, and where the answer goes; `None`: this process does not know.
+pub(crate) struct RunsQuestion {
+    pub asked: Whereabouts,
+    pub from: Option<TaskId>,
+    pub most: usize,
+    pub answer: oneshot::Sender<Option<RunPage>>,
 }
 
 /// The loop's state: the driver, and handles of what it may ask for.
@@ -123,7 +133,7 @@ impl JobManager {
                 () = stop.cancelled() => break,
                 verdict = office.verdict() => events.push(self.on_verdict(verdict)),
                 _ = inputs.recv_many(&mut batch, BATCH) => {
-                    events.extend(batch.drain(..).map(|input| self.on_input(input)));
+                    events.extend(batch.drain(..).filter_map(|input| self.on_input(input)));
                 }
                 () = self.hosts.events(&mut heard, BATCH) => {
                     events.extend(heard.drain(..).map(|event| self.measures.heard(event)));
@@ -192,8 +202,17 @@ impl JobManager {
         self.held.clear();
     }
 
-    fn on_input(&mut self, input: Input) -> Event {
-        match input {
+    /// What an input is to the driver; nothing where it only asks.
+    fn on_input(&mut self, input: Input) -> Option<Event> {
+        Some(match input {
+            Input::Runs(question) => {
+                let page = self
+                    .driver
+                    .runs(&question.asked, question.from.as_ref(), question.most);
+                // Who asked may be gone.
+                let _ = question.answer.send(page);
+                return None;
+            }
             Input::Storage(id, result) => Event::Storage(id, result),
             Input::Placed(answer) => Event::Placed(answer),
             Input::Tails(run, tails) => Event::Tails(run, tails),
@@ -212,7 +231,7 @@ impl JobManager {
                 self.links.closed(link);
                 Event::LinkClosed(link)
             }
-        }
+        })
     }
 
     /// One turn: the driver decides about the events in their order, then what it asks for is done. What could not be

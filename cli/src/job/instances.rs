@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::Failure;
+use crate::host;
 use crate::output::{self, Listing};
 use crate::shape;
 use clap::Args;
@@ -11,7 +12,11 @@ use echelon_clients_rust::{self as client, Client, v1};
 #[derive(Debug, Args)]
 pub struct Filter {
     /// Id or name of the job
-    job: String,
+    #[arg(required_unless_present = "host")]
+    job: Option<String>,
+    /// What runs on this host, CLUSTER/HOST, over all jobs
+    #[arg(long, conflicts_with_all = ["job", "state", "cluster", "group"])]
+    host: Option<String>,
     /// Only in these states: pending, placing, launching, starting, running, unreachable, stopping, succeeded, ...
     #[arg(long, value_delimiter = ',', value_parser = state)]
     state: Vec<v1::RunState>,
@@ -90,7 +95,7 @@ async fn count(client: &Client, filter: &Filter) -> Result<Option<u64>, Failure>
     if !filter.cluster.is_empty() {
         return Ok(None);
     }
-    let job = client.get_job(&filter.job).await?;
+    let job = client.get_job(filter.job.as_deref().unwrap_or_default()).await?;
     let groups = job.groups.iter();
     let groups = groups.filter(|g| filter.group.as_ref().is_none_or(|wanted| *wanted == g.group));
     let counts = groups.flat_map(|g| &g.counts);
@@ -98,15 +103,18 @@ async fn count(client: &Client, filter: &Filter) -> Result<Option<u64>, Failure>
     Ok(Some(wanted.map(|c| c.count).sum()))
 }
 
-/// Lists instances: those that have not ended first.
+/// Lists instances of a job: those that have not ended first; or what runs on a host.
 pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
+    if let Some(host) = &filter.host {
+        return host::runs::list(context, host, filter.limit).await;
+    }
     let group = filter
         .group
         .as_ref()
         .map(|g| format!("/groups/{g}"))
         .unwrap_or_default();
     let request = v1::ListInstancesRequest {
-        parent: format!("jobs/{}{group}", filter.job),
+        parent: format!("jobs/{}{group}", filter.job.as_deref().unwrap_or_default()),
         cluster: filter.cluster.clone(),
         ..v1::ListInstancesRequest::default()
     };

@@ -15,7 +15,7 @@ mod token;
 pub use echelon_proto::echelon::v1;
 pub use error::{Error, FieldViolation};
 pub use notice::{Aside, Notice};
-pub use pages::{Found, clusters, endpoints, events, hosts, instances, jobs, pools, volumes};
+pub use pages::{Found, clusters, endpoints, events, host_runs, hosts, instances, jobs, pools, volumes};
 pub use token::{Credential, Wire};
 
 use gateways::Gateways;

@@ -67,6 +67,8 @@ pages! {
     clusters: cluster_service.list_clusters(ListClustersRequest) -> clusters of Cluster, PAGE, |_| None;
     /// Hosts of a cluster.
     hosts: host_service.list_hosts(ListHostsRequest) -> hosts of Host, PAGE, |_| None;
+    /// Runs on a host, or those of a cluster that are unreachable.
+    host_runs: host_service.list_host_runs(ListHostRunsRequest) -> runs of HostRun, PAGE, |_| None;
     /// Volumes of a cluster.
     volumes: volume_service.list_volumes(ListVolumesRequest) -> volumes of HostVolume, PAGE, |_| None;
     /// Events of a job.

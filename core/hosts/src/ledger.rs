@@ -91,6 +91,24 @@ pub struct Used {
     pub tasks: u32,
 }
 
+/// How much of a list is made at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Most {
+    /// Tasks that are found.
+    pub tasks: usize,
+    /// Tasks and groups that are looked at.
+    pub looks: usize,
+}
+
+/// A part of a list of tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskPage {
+    /// Those that were found.
+    pub tasks: Vec<TaskId>,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<TaskId>,
+}
+
 /// Tasks with their hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
@@ -189,6 +207,40 @@ impl Ledger {
         there.map(|(group, member, _)| task_of(group, *member)).collect()
     }
 
+    /// Our tasks on some hosts in order of job, group and instance, from this one on. It looks at so many tasks and groups at most.
+    pub fn tasks_from(&self, hosts: &BTreeSet<HostId>, from: Option<&TaskId>, most: Most) -> TaskPage {
+        let mut page = TaskPage::default();
+        let mut looks = most.looks;
+        let first = from.map(group_of);
+        let groups = match &first {
+            Some(key) => self.groups.range(key..),
+            None => self.groups.range(..),
+        };
+        for (key, of) in groups {
+            let within = from.filter(|_| first.as_ref() == Some(key)).map(member_of);
+            let tasks = match within {
+                Some(member) => of.tasks.range(member..),
+                None => of.tasks.range(..),
+            };
+            // Of most groups nothing is there.
+            let is_there = hosts.iter().any(|host| of.hosts.contains_key(host));
+            for (member, taken) in tasks {
+                if looks == 0 || page.tasks.len() >= most.tasks {
+                    page.next = Some(task_of(key, *member));
+                    return page;
+                }
+                looks -= 1;
+                if !is_there {
+                    break;
+                }
+                if hosts.contains(&taken.host) {
+                    page.tasks.push(task_of(key, *member));
+                }
+            }
+        }
+        page
+    }
+
     /// The ports that our tasks have on a host.
     pub fn ports(&self, host: &HostId) -> PortSet {
         self.ports
@@ -223,5 +275,70 @@ fn task_of((job, group): &(JobId, GroupName), (number, generation, run): Member)
         },
         generation,
         run,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(job: u128, number: u32) -> TaskId {
+        let group = GroupName::parse("main").unwrap();
+        task_of(
+            &(JobId(job), group),
+            (InstanceNumber(number), Generation(1), RunNumber(1)),
+        )
+    }
+
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        for job in 1..=3 {
+            for number in 0..4 {
+                // The second job is elsewhere.
+                let host = if job == 2 || number == 3 { "other" } else { "one" };
+                ledger.add(&task(job, number), &HostId::new(host), &Need::default());
+            }
+        }
+        ledger
+    }
+
+    fn all_on(host: &str, most: Most) -> (Vec<TaskId>, usize) {
+        let (ledger, hosts) = (ledger(), BTreeSet::from([HostId::new(host)]));
+        let (mut found, mut from, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let page = ledger.tasks_from(&hosts, from.as_ref(), most);
+            assert!(page.tasks.len() <= most.tasks);
+            found.extend(page.tasks);
+            pages += 1;
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return (found, pages),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_on_a_host_is_listed_in_parts_and_each_task_once() {
+        let wanted: Vec<TaskId> = [1, 3]
+            .into_iter()
+            .flat_map(|job| (0..3).map(move |n| task(job, n)))
+            .collect();
+        for (tasks, looks) in [(100, 100), (1, 100), (2, 100), (100, 1), (100, 3), (1, 1)] {
+            let (found, pages) = all_on("one", Most { tasks, looks });
+            assert_eq!(found, wanted, "{tasks} {looks}");
+            assert_eq!(pages == 1, tasks == 100 && looks == 100);
+        }
+        assert_eq!(all_on("nowhere", Most { tasks: 9, looks: 9 }), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_task_that_ended_between_two_parts_is_passed_over() {
+        let (mut ledger, hosts) = (ledger(), BTreeSet::from([HostId::new("one")]));
+        let most = Most { tasks: 2, looks: 100 };
+        let next = ledger.tasks_from(&hosts, None, most).next.unwrap();
+        assert_eq!(next, task(1, 2));
+        ledger.remove(&next);
+        let rest = ledger.tasks_from(&hosts, Some(&next), Most { tasks: 1, looks: 100 });
+        assert_eq!(rest.tasks, [task(3, 0)]);
     }
 }

@@ -39,7 +39,7 @@ pub use event::{
     TaskStatus, VOLUME_LABEL,
 };
 pub use hosts::{Changes, Hosts};
-pub use ledger::Need;
+pub use ledger::{Most, Need, TaskPage};
 pub use maintenance::Drain;
 pub use manners::Demand;
 pub use meaning::reason_of;

@@ -4,6 +4,7 @@
 use crate::call::Call;
 use crate::event::{InverseOffer, OfferId};
 use crate::hosts::Hosts;
+use crate::ledger::{Most, TaskPage};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::{HostId, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,12 @@ impl Hosts {
     #[must_use]
     pub fn tasks_on(&self, hosts: &BTreeSet<HostId>) -> Vec<TaskId> {
         self.ledger.tasks_on(hosts)
+    }
+
+    /// A part of the list of our tasks on some hosts.
+    #[must_use]
+    pub fn tasks_from(&self, hosts: &BTreeSet<HostId>, from: Option<&TaskId>, most: Most) -> TaskPage {
+        self.ledger.tasks_from(hosts, from, most)
     }
 
     pub(crate) fn drain(&self, m: Maintenance, now: Timestamp) -> Option<Drain> {

@@ -71,6 +71,7 @@ mod report;
 mod reread;
 mod restart;
 mod rollout;
+mod runs;
 mod sealing;
 mod sets;
 mod signs;
@@ -94,5 +95,6 @@ pub use driver::{Mode, Shard};
 pub use event::{Alarm, AskedTails, Effect, Event, LinkId, ProbeAnswer};
 pub use keep::LogStats;
 pub use pace::Action;
+pub use runs::{RunPage, Whereabouts};
 
 pub(crate) use driver::Phase;

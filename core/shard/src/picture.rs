@@ -50,6 +50,15 @@ impl Picture {
         self.groups.get(&self.number_of(job, name)?)
     }
 
+    /// All groups in order of job and name, from this one on.
+    pub(crate) fn groups_from(&self, first: Option<&(JobId, GroupName)>) -> impl Iterator<Item = &Group> {
+        let numbers = match first {
+            Some(first) => self.by_key.range(first..),
+            None => self.by_key.range(..),
+        };
+        numbers.filter_map(|(_, number)| self.groups.get(number))
+    }
+
     /// The number of a group, which is made if it is not there.
     pub(crate) fn number_or_new(&mut self, job: JobId, name: &GroupName) -> u32 {
         let key = (job, name.clone());

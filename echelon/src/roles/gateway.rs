@@ -30,7 +30,7 @@ pub struct GatewayOptions {
     /// host:port by which others reach it, where that is not the address it listens on
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
-    /// Further names under which browsers may ask for it
+    /// Further names under which browsers, Prometheus and balancers may ask for it, beside the one it advertises
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allowed_hosts: Option<Vec<String>>,
     /// How long it serves on after SIGTERM, while it says that it is not ready: 5 when it is left out
@@ -72,6 +72,7 @@ fn drain(given: Option<u32>) -> Result<u32, WrongOption> {
 }
 
 pub(super) async fn run(options: GatewayOptions) -> Result<()> {
+    options::reachable(options.process.listen, options.advertise.as_deref())?;
     let storage_url = options::storage(options.storage)?;
     let membership = membership(
         &options::membership(options.membership)?,
@@ -88,7 +89,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
     let store = process.storage(&storage_url, &store_metrics).await?;
     let config = echelon_gateway::Config {
         listen: options.process.listen,
-        allowed_hosts: options.allowed_hosts.unwrap_or_default(),
+        allowed_hosts: options::names(options.allowed_hosts, options.advertise.as_deref()),
         advertise: options.advertise.map(|at| format!("http://{at}")),
         watch_interval: WATCH_INTERVAL,
         drain: Duration::from_secs(drain_s.into()),

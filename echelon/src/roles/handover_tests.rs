@@ -108,7 +108,7 @@ impl Ground {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_cannot_reach_mesos_hands_over_to_a_standby_that_can() {
     let shutdown = Shutdown::new(Duration::from_secs(5));
-    let config = mesos_sim::cluster("east".to_owned(), (0, 1), mesos_sim::virtual_tasks());
+    let config = mesos_sim::cluster("east".to_owned(), 1, mesos_sim::virtual_tasks());
     let master = echelon_io_mesos_sim::serve(config, &shutdown).await.unwrap();
     let ground = Ground {
         store: echelon_io_storage::open_checked("memory:").await.unwrap(),

@@ -1,15 +1,16 @@
 //! `echelon mesos-sim`: a simulated Mesos cluster as a process of its own, whose tasks outlive it.
 
-use super::options::{Options, WrongOption};
+use super::options::{self, Options, WrongOption};
 use super::shard::cluster_name;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use clap::Args;
 use echelon_cli::output;
 use echelon_core_model::Span;
-use echelon_io_mesos_sim::{AgentShape, Bundle, Config, Exec, Mode, Virtual, serve};
+use echelon_io_mesos_sim::{AgentShape, Config, Exec, Mode, Virtual, serve};
 use echelon_io_process::config::Common;
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Time between two batches of offers: short, so that trying things out feels quick.
@@ -31,6 +32,9 @@ pub struct MesosSimOptions {
     /// Port of the master, on the address of `--listen`
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// host:port by which others reach the master, where that is not the address it listens on; agents have the same host
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
     /// How many agents: hosts of 4 CPUs and 4 GiB [default: 3]
     #[arg(long, value_name = "N")]
     agents: Option<usize>,
@@ -52,6 +56,7 @@ impl Options for MesosSimOptions {
             process: file.process,
             cluster: self.cluster.or(file.cluster),
             port: self.port.or(file.port),
+            advertise: self.advertise.or(file.advertise),
             agents: self.agents.or(file.agents),
             work_dir: self.work_dir.or(file.work_dir),
             run_log: self.run_log.or(file.run_log),
@@ -64,27 +69,13 @@ impl Options for MesosSimOptions {
     }
 }
 
-/// Ports of a simulated host. All hosts are this machine, so they must not share any; below those that Linux gives to
-/// outgoing connections there is room for 35 hosts.
-const PORTS: u16 = 50;
-const FIRST_PORT: u16 = 31_000;
-const HOSTS_WITH_PORTS: usize = 35;
-
-fn host(number: usize) -> AgentShape {
-    let place = u16::try_from(number % HOSTS_WITH_PORTS).unwrap_or_default();
-    let first = FIRST_PORT + place * PORTS;
-    AgentShape {
-        resources: Bundle::of(4, 4096, 16_384).with_ports(first.into(), (first + PORTS - 1).into()),
-        ..AgentShape::small()
-    }
-}
-
-/// A simulated cluster of hosts that are alike; `before` hosts of other clusters are on this machine too.
-pub(crate) fn cluster(name: String, (before, hosts): (usize, usize), mode: Mode) -> Config {
+/// A simulated cluster of hosts that are alike.
+pub(crate) fn cluster(name: String, hosts: usize, mode: Mode) -> Config {
     Config {
         listen: Common::default().listen,
+        reached_at: None,
         cluster: name,
-        agents: (before..before + hosts).map(host).collect(),
+        agents: vec![AgentShape::small(); hosts],
         mode,
         allocation_interval: ALLOCATION_INTERVAL,
         credentials: Vec::new(),
@@ -113,13 +104,31 @@ pub(crate) const fn virtual_tasks() -> Mode {
     })
 }
 
+/// Mesos tells addresses and no names.
+async fn address_of(advertise: &str) -> Result<IpAddr> {
+    let mut found = tokio::net::lookup_host(advertise)
+        .await
+        .with_context(|| format!("look up `advertise`, which is `{advertise}`"))?;
+    let first = found.next().map(|address| address.ip());
+    first.with_context(|| format!("`advertise` is `{advertise}`, which has no address"))
+}
+
 pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
     let name = cluster_name(options.cluster.unwrap_or_else(|| "sim".to_owned()))?;
     let agents = options.agents.unwrap_or(3);
     if agents == 0 {
         return Err(WrongOption("`--agents 0`: a cluster needs a host".into()).into());
     }
+    let mut listen = options.process.listen;
+    if let Some(port) = options.port {
+        listen.set_port(port);
+    }
+    options::reachable(listen, options.advertise.as_deref())?;
     let process = Process::begin(&options.process)?;
+    let reached_at = match &options.advertise {
+        Some(advertise) => Some(address_of(advertise).await?),
+        None => None,
+    };
     let mode = if options.is_virtual.unwrap_or_default() {
         virtual_tasks()
     } else {
@@ -128,15 +137,17 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
             options.run_log,
         )?
     };
-    let mut config = cluster(name, (0, agents), mode);
-    config.listen = options.process.listen;
-    if let Some(port) = options.port {
-        config.listen.set_port(port);
-    }
+    let mut config = cluster(name, agents, mode);
+    config.listen = listen;
+    config.reached_at = reached_at;
     let running = serve(config, &process.shutdown).await?;
     output::line(format_args!(
         "echelon mesos-sim: master at http://{}",
         running.address
     ));
-    process.ended().await
+    let ended = process.ended().await;
+    if let Some(left) = running.left_behind() {
+        output::remark(&format!("echelon mesos-sim: {left}"));
+    }
+    ended
 }

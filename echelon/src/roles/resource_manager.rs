@@ -54,6 +54,7 @@ impl Options for ResourceManagerOptions {
 }
 
 pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
+    options::reachable(options.process.listen, options.advertise.as_deref())?;
     let storage_url = options::storage(options.storage)?;
     let timeouts = options.timeouts.timeouts()?;
     let membership = membership(&options::membership(options.membership)?, timeouts)?;

@@ -296,6 +296,7 @@ pub(crate) fn cluster_name(name: String) -> Result<String, WrongOption> {
 }
 
 pub(super) async fn run(options: ShardOptions) -> Result<()> {
+    options::reachable(options.process.listen, options.advertise.as_deref())?;
     let mesos = options.mesos()?;
     let mut timing = options.limits.timing()?;
     timing.hosts.gpu_hosts = options.placement.gpu_hosts.into();

@@ -4,12 +4,10 @@ use super::*;
 use crate::storage::Storage;
 use clap::{Parser, Subcommand};
 use echelon_io_process::config;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-fn deploy(folder: &str) -> PathBuf {
+pub(super) fn deploy(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../deploy")
         .join(folder)
@@ -38,7 +36,7 @@ enum Understood {
     Storage(Storage),
 }
 
-fn understood(command: &str) {
+pub(super) fn understood(command: &str) {
     let words = std::iter::once("echelon").chain(command.split_whitespace());
     if let Err(error) = Program::try_parse_from(words) {
         panic!("{command}: {error}");
@@ -88,36 +86,6 @@ fn every_unit_starts_what_there_is() {
         .to_string_lossy()
         .replace("-%i", "");
         assert!(deploy("config").join(format!("{known}.toml")).exists(), "{known}");
-    }
-}
-
-#[test]
-fn compose_starts_what_there_is() {
-    #[derive(Deserialize)]
-    struct Compose {
-        services: BTreeMap<String, Service>,
-    }
-    #[derive(Deserialize)]
-    struct Service {
-        #[serde(default)]
-        command: Vec<String>,
-    }
-    let text = std::fs::read_to_string(deploy("compose.yaml")).unwrap();
-    let compose: Compose = serde_saphyr::from_str(&text).unwrap();
-    let ours = compose
-        .services
-        .values()
-        .filter(|service| !service.command.is_empty());
-    let commands: Vec<String> = ours.map(|service| service.command.join(" ")).collect();
-    assert_eq!(commands.len(), 7, "{commands:?}");
-    // The address comes from the environment there.
-    for command in commands {
-        let where_from = if command.starts_with("storage") {
-            " --storage memory:"
-        } else {
-            ""
-        };
-        understood(&format!("{command}{where_from}"));
     }
 }
 

@@ -22,8 +22,6 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(super) struct Simulated {
     pub name: String,
-    /// Simulated hosts of other clusters on this machine.
-    pub before: usize,
     pub hosts: usize,
     pub tasks: Tasks,
 }
@@ -165,17 +163,12 @@ impl Keeper {
 
 /// Serves a simulated cluster, at its last address if that is free.
 async fn serve(folder: &Folder, cluster: &Simulated, shutdown: &Shutdown) -> Result<sim::Running> {
-    let Simulated {
-        name,
-        before,
-        hosts,
-        tasks,
-    } = cluster;
+    let Simulated { name, hosts, tasks } = cluster;
     let mode = match tasks {
         Tasks::Processes => mesos_sim::exec(folder.mesos(name), None)?,
         Tasks::Virtual => mesos_sim::virtual_tasks(),
     };
-    let free = mesos_sim::cluster(name.clone(), (*before, *hosts), mode);
+    let free = mesos_sim::cluster(name.clone(), *hosts, mode);
     let failed = || format!("serve the simulated cluster {name}");
     if let Some(listen) = folder.last_address(name) {
         let again = sim::Config {

@@ -130,18 +130,16 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         process,
     };
     let mut masters = Masters::new(folder.clone(), shared.process.readiness.clone());
-    let (mut clusters, mut before) = (Vec::new(), 0);
+    let mut clusters = Vec::new();
     for cluster in config.clusters {
         clusters.push(match cluster {
             Cluster::Real { name, masters } => (name, masters),
             Cluster::Simulated { name, hosts, tasks } => {
                 let simulated = Simulated {
                     name: name.clone(),
-                    before,
                     hosts,
                     tasks,
                 };
-                before += hosts;
                 (name, masters.serve(simulated).await?.to_string())
             }
         });

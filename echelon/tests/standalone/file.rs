@@ -1,6 +1,6 @@
 //! The storage file of a whole federation: damaged, missing, another one, and on a disk without room.
 
-use super::{Standalone, plain, ports};
+use super::{Standalone, plain};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -46,7 +46,6 @@ fn accept(data: &Path) -> Output {
 
 #[test]
 fn a_damaged_file_is_told_in_one_sentence_and_the_good_one_goes_on() {
-    let _ports = ports();
     let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -74,7 +73,6 @@ fn a_damaged_file_is_told_in_one_sentence_and_the_good_one_goes_on() {
 
 #[test]
 fn a_missing_file_is_no_new_storage_until_it_is_accepted() {
-    let _ports = ports();
     let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -207,7 +205,6 @@ fn a_full_disk_refuses_changes_and_goes_on_when_there_is_room() {
 
 #[test]
 fn a_simulated_master_without_room_says_so_and_is_started_again() {
-    let _ports = ports();
     let folder = super::work();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();

@@ -1,6 +1,6 @@
 //! A gang whose members find each other by their environment and sum over sockets, undisturbed and with one of them killed.
 
-use super::{Standalone, example, ports};
+use super::{Standalone, example};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -37,7 +37,6 @@ fn runs(standalone: &Standalone) -> Vec<u32> {
 
 #[test]
 fn a_gang_sums_over_sockets_that_its_members_find_in_their_environment() {
-    let _ports = ports();
     let folder = super::work();
     let standalone = Standalone::start(folder.path());
     let file = changed(folder.path(), &[("limit: 3", "limit: 9")]);
@@ -55,7 +54,6 @@ fn a_gang_sums_over_sockets_that_its_members_find_in_their_environment() {
 
 #[test]
 fn a_gang_is_tried_again_as_a_whole_when_a_member_is_killed() {
-    let _ports = ports();
     let folder = super::work();
     let standalone = Standalone::start(folder.path());
     let longer = (r#"STEPS: "3", PAUSE: "0.05""#, r#"STEPS: "60", PAUSE: "0.2""#);

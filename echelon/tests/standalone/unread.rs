@@ -1,6 +1,6 @@
 //! Rows written by hand that this build cannot read: one job is set aside, everything else goes on, and its tasks live on.
 
-use super::{Standalone, ports};
+use super::Standalone;
 use echelon_core_model::JobId;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -45,7 +45,6 @@ fn job_file(folder: &Path, name: &str) -> String {
 
 #[test]
 fn rows_that_cannot_be_read_stop_nothing_else() {
-    let _ports = ports();
     let folder = super::work();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();

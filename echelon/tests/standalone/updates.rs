@@ -1,6 +1,6 @@
 //! A service is brought to a new version while clients use it: they follow the list of its endpoints and meet no request that fails.
 
-use super::{Standalone, example, ports};
+use super::{Standalone, example};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -58,7 +58,6 @@ fn requests(gateway: &str, stop: &AtomicBool) -> (usize, BTreeSet<u64>) {
 
 #[test]
 fn clients_of_a_service_that_is_updated_meet_no_request_that_fails() {
-    let _ports = ports();
     let folder = super::work();
     let standalone = Standalone::start(folder.path());
     standalone.printed(&["job", "run", &example("web")]);

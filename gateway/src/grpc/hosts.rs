@@ -1,6 +1,6 @@
 //! HostService.
 
-use super::{page, shown};
+use super::{host_runs, page, shown};
 use crate::context::Gateway;
 use crate::error::violations;
 use echelon_core_gateway::drains::{Leave, drain_host, undrain_host};
@@ -158,6 +158,17 @@ impl HostService for Gateway {
                 host: found.as_ref().map(show),
             })
         })
+        .await
+    }
+
+    async fn list_host_runs(
+        &self,
+        request: Request<v1::ListHostRunsRequest>,
+    ) -> Result<Response<v1::ListHostRunsResponse>, Status> {
+        self.call(
+            "HostService/ListHostRuns",
+            host_runs::list(self, request.into_inner()),
+        )
         .await
     }
 }

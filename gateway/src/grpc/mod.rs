@@ -6,6 +6,7 @@ mod control;
 mod edit;
 mod events;
 mod host_pools;
+mod host_runs;
 mod hosts;
 mod instances;
 mod jobs;

@@ -125,7 +125,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 59] = [
+pub(super) static ROUTES: [Route; 61] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -251,6 +251,18 @@ pub(super) static ROUTES: [Route; 59] = [
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
+    get(
+        "clusters/*/hosts/*",
+        "/runs",
+        "parent",
+        "HostService/ListHostRuns",
+    ),
+    get(
+        "clusters/*",
+        "/unreachableRuns",
+        "parent",
+        "HostService/ListHostRuns",
+    ),
     post("clusters/*", "/hosts:drain", "HostService/DrainHosts").within(),
     post("clusters/*", "/hosts:undrain", "HostService/UndrainHosts").within(),
     post("clusters/*/hosts/*", ":drain", "HostService/DrainHost").showing("host"),
@@ -406,6 +418,16 @@ mod tests {
                 Method::GET,
                 "/v1/clusters/a/hosts/b",
                 "HostService/GetHost clusters/a/hosts/b",
+            ),
+            (
+                Method::GET,
+                "/v1/clusters/a/hosts/b/runs",
+                "HostService/ListHostRuns clusters/a/hosts/b",
+            ),
+            (
+                Method::GET,
+                "/v1/clusters/a/unreachableRuns",
+                "HostService/ListHostRuns clusters/a",
             ),
             (
                 Method::POST,

@@ -8,7 +8,7 @@ use echelon_core_model::store::{Batch, Decision, Role, ShardRow, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, HostId, HostPoolName, Resources, Timestamp, Version};
 use std::collections::BTreeMap;
 
-fn host(id: &str, tasks: u32) -> Host {
+pub fn host(id: &str, tasks: u32) -> Host {
     Host {
         id: HostId::new(id),
         hostname: format!("{id}.example"),

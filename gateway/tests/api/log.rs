@@ -1,5 +1,6 @@
 //! Logs: from the cluster's shard, found through membership or its heartbeat.
 
+use crate::host_pools::host;
 use crate::world::{HELLO, World};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::assignment_partition;
@@ -60,7 +61,38 @@ impl ShardService for Shard {
         }
         Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }
+
+    /// Has three runs, and gives one at a time: `from` is what it was asked for.
+    async fn list_runs(
+        &self,
+        request: Request<wire::ListRunsRequest>,
+    ) -> Result<Response<wire::ListRunsResponse>, Status> {
+        let r = request.into_inner();
+        let task = |number: u32| format!("{JOB}.main.{number}.1.1");
+        let at = (0..3)
+            .find(|number| r.from.is_empty() || task(*number) == r.from)
+            .unwrap();
+        let state = if r.host_id.is_empty() {
+            v1::RunState::Unreachable
+        } else {
+            v1::RunState::Running
+        };
+        let run = v1::Run {
+            task_id: task(at),
+            state: state.into(),
+            hostname: format!("{} {}", r.host_id, r.limit),
+            since: Some(prost_types::Timestamp { seconds: 7, nanos: 0 }),
+            ..v1::Run::default()
+        };
+        Ok(Response::new(wire::ListRunsResponse {
+            runs: vec![run],
+            next: if at < 2 { task(at + 1) } else { String::new() },
+        }))
+    }
 }
+
+/// The job of the listed runs, which storage does not know.
+const JOB: JobId = JobId(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
 async fn shard() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -335,5 +367,76 @@ async fn the_page_shows_what_was_kept_and_why() {
     assert!(
         page.contains("Kept when the run ended") && page.contains("end</pre>"),
         "{page}"
+    );
+}
+
+/// What is listed over the pages of a list, and how many pages there were.
+async fn listed(world: &World, path: &str) -> (Vec<serde_json::Value>, usize) {
+    let (mut runs, mut token, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = world
+            .get(&format!("{path}?pageSize=5&pageToken={token}"))
+            .await
+            .json();
+        runs.extend(page["runs"].as_array().cloned().unwrap_or_default());
+        pages += 1;
+        match page["nextPageToken"].as_str() {
+            Some(next) if !next.is_empty() => token = next.to_owned(),
+            _ => return (runs, pages),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_runs_on_a_host_or_is_unreachable_comes_from_the_shard_in_pages() {
+    let world = World::start().await;
+    let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+    place(&world, job, shard().await).await;
+    let batch = Batch {
+        owner: Role::Shard(ClusterId::new("c")),
+        stamp: Stamp {
+            epoch: Epoch(1),
+            sequence: 3,
+        },
+        writes: vec![Write::Host(host("h", 3))],
+    };
+    world.store.commit(batch).await.unwrap();
+    let (there, pages) = listed(&world, "/v1/clusters/east/hosts/h.example/runs").await;
+    assert_eq!((there.len(), pages), (3, 3));
+    assert_eq!(there[1]["name"], format!("jobs/{JOB}/groups/main/instances/1"));
+    assert_eq!(there[1]["run"]["state"], "RUN_STATE_RUNNING");
+    assert_eq!(
+        there[1]["run"]["hostname"], "h 5",
+        "the host by its id, and the size of the page"
+    );
+    assert_eq!(
+        there[1].get("job"),
+        None,
+        "a job that storage does not know has no name"
+    );
+    let (silent, _) = listed(&world, "/v1/clusters/east/unreachableRuns").await;
+    assert_eq!(silent.len(), 3);
+    assert_eq!(silent[2]["run"]["state"], "RUN_STATE_UNREACHABLE");
+    assert_eq!(silent[2]["run"]["since"], "1970-01-01T00:00:07Z");
+
+    let foreign = world.get("/v1/clusters/east/unreachableRuns?pageToken=00").await;
+    assert_eq!(foreign.status, 400, "{}", foreign.body);
+    let nowhere = world.get("/v1/clusters/east/hosts/host-9/runs").await;
+    assert_eq!(nowhere.status, 404, "{}", nowhere.body);
+}
+
+#[tokio::test]
+async fn without_a_shard_it_is_not_known_what_runs_on_a_host() {
+    let world = World::start().await;
+    let made = world.change("POST", "/v1/jobs", HELLO).await.json();
+    let job: JobId = made["jobId"].as_str().unwrap().parse().unwrap();
+    place(&world, job, "http://127.0.0.1:1".to_owned()).await;
+    let answer = world.get("/v1/clusters/east/unreachableRuns").await;
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    assert!(
+        answer.body.contains("it is not known what runs there"),
+        "{}",
+        answer.body
     );
 }

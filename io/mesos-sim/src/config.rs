@@ -2,7 +2,7 @@
 
 use echelon_sim_mesos::Span;
 use echelon_sim_mesos::{AgentSpec, Bundle, RecoverError, Virtual};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -11,9 +11,12 @@ use thiserror::Error;
 pub struct Config {
     /// Where the master listens; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// By which address of this machine others reach the master and the agents; the one that it listens on if left out.
+    pub reached_at: Option<IpAddr>,
     /// The cluster's name, part of its hosts' names.
     pub cluster: String,
-    /// The agents' shapes. A work folder that knows agents keeps them, and this counts only for the first start.
+    /// The agents' shapes. A work folder that knows agents keeps them, and this counts only for the first start. With
+    /// processes each agent offers ports of its own in place of its shape's.
     pub agents: Vec<AgentShape>,
     /// How tasks are run.
     pub mode: Mode,
@@ -85,6 +88,11 @@ pub enum ServeError {
     /// Another process uses the work folder.
     #[error("the work folder {} is in use by another mesos-sim; stop it or choose another folder", .0.display())]
     Locked(PathBuf),
+    /// All ports that simulated hosts may have are taken.
+    #[error(
+        "no ports are free for another simulated host of this machine: end other simulated clusters, or use fewer agents"
+    )]
+    NoPorts,
     /// The records in the work folder cannot be read.
     #[error("the work folder {} holds records that cannot be read", path.display())]
     Records {

@@ -1,6 +1,7 @@
 //! Tasks as real processes: each under a supervisor in a session of its own, so that it outlives this process, and with
 //! a sandbox folder that tells all about it.
 
+mod account;
 mod fetch;
 mod http;
 mod probe;

@@ -14,6 +14,7 @@ mod engine;
 mod exec;
 mod faults;
 mod files;
+mod host_ports;
 mod http;
 mod journal;
 mod operator;

@@ -5,6 +5,7 @@ use crate::authentication::Credentials;
 use crate::config::{AgentShape, Config, Exec, Mode, ServeError};
 use crate::engine::Engine;
 use crate::exec::{Runner, Sandbox};
+use crate::host_ports::HostPorts;
 use crate::http;
 use crate::journal::Journal;
 use crate::operator;
@@ -51,6 +52,29 @@ impl Running {
     #[must_use]
     pub fn n_tracked(&self) -> usize {
         self.engine.view(Cluster::n_tracked)
+    }
+
+    /// What goes on when this process ends, and how it is ended; `None` where nothing does.
+    #[must_use]
+    pub fn left_behind(&self) -> Option<String> {
+        let root = self.engine.home.root.as_ref()?;
+        let n_live = self.engine.view(|cluster| {
+            let agents = cluster.agent_ids();
+            agents.map(|agent| cluster.live_runs(agent).len()).sum::<usize>()
+        });
+        let folder = root.display();
+        (n_live > 0).then(|| {
+            format!(
+                "{n_live} tasks go on; start a simulated cluster with the work folder {folder} to have them managed again, or end \
+                 them with: pkill -f 'mesos-sim-supervise {folder}/'"
+            )
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.home.ports.release();
     }
 }
 
@@ -166,9 +190,10 @@ fn cluster_config(config: &Config, address: SocketAddr) -> ClusterConfig {
         Mode::Virtual(how) => Executors::Virtual(how.clone()),
         Mode::Exec(_) => Executors::External,
     };
+    let reached_at = config.reached_at.unwrap_or_else(|| address.ip());
     ClusterConfig {
-        hostname: address.ip().to_string(),
-        ip: match address.ip() {
+        hostname: reached_at.to_string(),
+        ip: match reached_at {
             IpAddr::V4(ip) => ip.octets(),
             IpAddr::V6(_) => [127, 0, 0, 1],
         },
@@ -192,10 +217,14 @@ fn work_dir(config: &Config) -> std::path::PathBuf {
 pub(crate) struct Home {
     cluster: String,
     ip: IpAddr,
+    /// By which address others reach them.
+    reached_at: IpAddr,
     /// Their folder; none in virtual mode.
     root: Option<PathBuf>,
     /// What one that joins is like.
     shape: Option<AgentShape>,
+    /// Which ports its hosts have.
+    ports: HostPorts,
 }
 
 impl Home {
@@ -211,8 +240,10 @@ impl Home {
         Self {
             cluster: config.cluster.clone(),
             ip: config.listen.ip(),
-            root,
+            reached_at: config.reached_at.unwrap_or_else(|| config.listen.ip()),
             shape: config.agents.first().cloned(),
+            ports: HostPorts::of(&config.cluster, root.as_deref()),
+            root,
         }
     }
 }
@@ -247,7 +278,9 @@ async fn start_agent(
     let listener = http::listen(any).await?;
     let address = local(&listener, any)?;
     let mut spec = shape.spec(&engine.home.cluster, number, address.port());
-    spec.ip = address.ip().to_string();
+    spec.ip = engine.home.reached_at.to_string();
+    let (first, last) = engine.home.ports.take()?;
+    spec.resources = spec.resources.with_only_ports(first.into(), last.into());
     let id = engine.with(|cluster, now| cluster.add_agent(spec, now));
     serve_agent(engine, (&id, root), listener, &engine.shutdown)?;
     Ok((id, address))
@@ -265,6 +298,9 @@ async fn start_agents(
         let any = SocketAddr::new(config.listen.ip(), 0);
         let listener = http::listen(any).await?;
         let address = local(&listener, any)?;
+        if let Some(first) = engine.view(|cluster| cluster.first_port(id)) {
+            engine.home.ports.take_again(first);
+        }
         resume(engine, id, address.port());
         if let Some(root) = &engine.home.root {
             serve_agent(engine, (id, root), listener, shutdown)?;
@@ -284,8 +320,9 @@ async fn start_agents(
 
 /// An agent comes back: first its runs are settled, then it registers, as a real one does.
 fn resume(engine: &Arc<Engine>, id: &AgentId, port: u16) {
+    let ip = engine.home.reached_at.to_string();
     let runs = engine.with(|cluster, _| {
-        cluster.move_agent(id, port);
+        cluster.move_agent(id, &ip, port);
         cluster.live_runs(id)
     });
     if let Some(runner) = &engine.runner {

@@ -33,5 +33,5 @@ pub use file::{FileProblem, FileStore, panics_are_contained};
 pub use level::{LEVEL, Status, open_checked};
 pub use memory::MemoryStore;
 pub use observed::{Observation, Observed, Observer, Outcome};
-pub use open::{accept, is_new, open};
+pub use open::{accept, is_new, open, without_login};
 pub use store::Store;

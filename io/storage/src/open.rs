@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The URL names no storage, or the storage cannot be opened.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     let wrong = |problem: &str| StoreError::Url {
-        url: url.to_owned(),
+        url: without_login(url),
         problem: problem.to_owned(),
     };
     if url == "memory:" {
@@ -28,6 +28,18 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         return Ok(Arc::new(CassandraStore::connect(url).await?));
     }
     Err(wrong("has a scheme that is not known"))
+}
+
+/// A storage's URL as it may be shown: user and password are left out.
+#[must_use]
+pub fn without_login(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    match rest.rsplit_once('@') {
+        Some((_, places)) => format!("{scheme}://...@{places}"),
+        None => url.to_owned(),
+    }
 }
 
 /// Opens the file of a `file:PATH` whatever its card says, and makes its card belong to it: an operator
@@ -72,6 +84,23 @@ fn path_of(url: &str) -> Result<Option<PathBuf>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_password_is_never_shown() {
+        for (url, shown) in [
+            (
+                "cassandra://me:pa@ss/w@h:1,i/k?replication=3",
+                "cassandra://...@h:1,i/k?replication=3",
+            ),
+            ("cassandra://h/k", "cassandra://h/k"),
+            ("file:/a/b@c", "file:/a/b@c"),
+            ("memory:", "memory:"),
+        ] {
+            assert_eq!(without_login(url), shown);
+        }
+        let error = open("kassandra://me:secret@h/k").await.err().unwrap();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
 
     #[tokio::test]
     async fn what_names_no_storage_is_told() {

@@ -99,6 +99,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("HealthCause.of", INSTANCE),
     ("Instance.number", INSTANCE),
     ("InstanceRecord.number", INSTANCE),
+    ("ListRunsRequest.limit", INSTANCE),
     ("MassLoss.number", MILLIS),
     ("Mark.control", WHOLE),
     ("Member.sidecar", INSTANCE),

@@ -99,6 +99,19 @@ impl Bundle {
         self
     }
 
+    /// The same with these ports in place of its plain ones.
+    #[must_use]
+    pub fn with_only_ports(mut self, first: u64, last: u64) -> Self {
+        self.plain.ports.clear();
+        self.with_ports(first, last)
+    }
+
+    /// The lowest of its plain ports.
+    #[must_use]
+    pub fn first_port(&self) -> Option<u64> {
+        self.plain.ports.iter().map(|(first, _)| *first).min()
+    }
+
     /// Adds whole GPUs.
     #[must_use]
     pub const fn with_gpus(mut self, gpus: u64) -> Self {

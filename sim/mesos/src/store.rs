@@ -150,8 +150,9 @@ impl Cluster {
     }
 
     /// An agent listens elsewhere since it was started again.
-    pub fn move_agent(&mut self, id: &AgentId, port: u16) {
+    pub fn move_agent(&mut self, id: &AgentId, ip: &str, port: u16) {
         if let Some(agent) = self.agents.get_mut(id) {
+            ip.clone_into(&mut agent.spec.ip);
             agent.spec.port = port;
             self.addresses.insert((agent.spec.ip.clone(), port), id.clone());
             self.dirty.insert(StoreKey::Agent(id.clone()));

@@ -17,6 +17,13 @@ impl Cluster {
             .find(|spec| spec.hostname == hostname)
     }
 
+    /// The lowest port that an agent has.
+    #[must_use]
+    pub fn first_port(&self, id: &AgentId) -> Option<u16> {
+        let first = self.agents.get(id)?.spec.resources.first_port()?;
+        u16::try_from(first).ok()
+    }
+
     /// The persistent volumes on the disks of all agents, by agent and id.
     pub fn volumes(&self) -> impl Iterator<Item = (&AgentId, String)> {
         self.agents.values().flat_map(|agent| {

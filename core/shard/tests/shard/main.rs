@@ -87,6 +87,8 @@ mod restored;
 #[cfg(test)]
 mod rollouts;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod sealing;
 #[cfg(test)]
 mod siting;

@@ -160,7 +160,11 @@ async fn run(words: &[String], sandbox: &Sandbox, order: &Order) -> Answer {
     let Some((program, arguments)) = words.split_first() else {
         return Answer::Nothing;
     };
-    let status = Command::new(program)
+    let mut probe = Command::new(program);
+    if let Some(account) = &order.account {
+        account.run_as(&mut probe);
+    }
+    let status = probe
         .args(arguments)
         .env_clear()
         .envs(&order.environment)

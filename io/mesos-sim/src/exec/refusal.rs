@@ -1,10 +1,9 @@
-//! What a task asks of its agent that this one cannot do: it fails as on a real agent without the image, the network, the
-//! secret store or the user.
+//! What a task asks of its agent that this one cannot do: it fails as on a real agent without the image, the network or
+//! the secret store.
 
 use echelon_proto::mesos::v1::environment::variable::Type as Variable;
 use echelon_proto::mesos::v1::{ContainerInfo, container_info};
 use echelon_sim_mesos::Launch;
-use std::env;
 
 /// Why a task cannot run here; `None`: it can.
 pub(crate) fn of(launch: &Launch) -> Option<String> {
@@ -25,18 +24,7 @@ pub(crate) fn of(launch: &Launch) -> Option<String> {
     {
         return Some("the simulated agent has no secret store".to_owned());
     }
-    let user = launch.command.user.as_deref().filter(|user| !is_own(user));
-    if let Some(user) = user {
-        return Some(format!(
-            "the simulated agent cannot run tasks as user `{user}`, only as its own"
-        ));
-    }
     launch.container.as_ref().and_then(container)
-}
-
-fn is_own(user: &str) -> bool {
-    let named = |name: &str| env::var(name).is_ok_and(|own| own == user);
-    named("USER") || named("LOGNAME") || (user == "root" && rustix::process::geteuid().is_root())
 }
 
 fn container(info: &ContainerInfo) -> Option<String> {

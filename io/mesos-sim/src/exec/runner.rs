@@ -1,6 +1,7 @@
 //! Starts supervisors, watches what they tell, and asks them to end tasks. After a restart it watches those that an
 //! older process started.
 
+use super::account::Account;
 use super::fetch::File as Fetched;
 use super::probe::{self, Answer, Kind, Probe};
 use super::process::Process;
@@ -56,12 +57,15 @@ impl Runner {
         let shutdown = engine.shutdown.clone();
         shutdown.spawn(async move {
             let Some(runner) = &engine.runner else { return };
-            if let Some(why) = refusal::of(&launch) {
-                runner.forget(&launch.run);
-                engine.with(|cluster, now| cluster.exited(&launch.run, &Exit::NotStarted(why), now));
-                return;
-            }
-            match runner.start(&launch) {
+            let account = match refusal::of(&launch).map_or_else(|| Account::of(&launch.command), Err) {
+                Ok(account) => account,
+                Err(why) => {
+                    runner.forget(&launch.run);
+                    engine.with(|cluster, now| cluster.exited(&launch.run, &Exit::NotStarted(why), now));
+                    return;
+                }
+            };
+            match runner.start(&launch, account) {
                 Ok(child) => runner.watch(&engine, &launch.run, Some(child)).await,
                 Err(error) => {
                     let exit = Exit::NotStarted(format!("cannot start a supervisor: {error}"));
@@ -133,18 +137,22 @@ impl Runner {
         }
     }
 
-    fn start(&self, launch: &Launch) -> io::Result<Child> {
+    fn start(&self, launch: &Launch, account: Option<Account>) -> io::Result<Child> {
         let sandbox = Sandbox::of(&self.config.work_dir, &launch.run);
         sandbox.create()?;
         for (id, path) in &launch.volumes {
             sandbox.mount(&self.volume(id), path)?;
+            if let Some(account) = &account {
+                account.own(&self.volume(id))?;
+            }
         }
         if let Some((executor, _)) = &launch.executor {
             sandbox.show_in(&self.config.work_dir, executor, &launch.run.task)?;
         }
         sandbox.give_order(&Order {
             program: probe::words(&launch.command),
-            environment: environment(launch, &sandbox),
+            environment: environment(launch, &sandbox, account.as_ref()),
+            account,
             grace_ms: launch.grace.0,
             files: launch.command.uris.iter().map(Fetched::from).collect(),
             probes: probes(launch),
@@ -298,11 +306,21 @@ pub(super) fn is_default(info: &ExecutorInfo) -> bool {
     info.r#type() == executor_info::Type::Default
 }
 
-fn environment(launch: &Launch, sandbox: &Sandbox) -> BTreeMap<String, String> {
+fn environment(launch: &Launch, sandbox: &Sandbox, account: Option<&Account>) -> BTreeMap<String, String> {
     let run = &launch.run;
     let inherited = INHERITED
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    // The home of this process's user is not that of another one.
+    let of_account = account.into_iter().flat_map(|account| {
+        let home = sandbox.path().display().to_string();
+        [
+            ("HOME", home),
+            ("USER", account.name.clone()),
+            ("LOGNAME", account.name.clone()),
+        ]
+    });
+    let of_account = of_account.map(|(name, value)| (name.to_owned(), value));
     let shared = launch.executor.as_ref();
     let executor = shared.map_or_else(|| run.task.to_string(), |(e, _)| e.executor.to_string());
     let of_mesos = [
@@ -322,5 +340,5 @@ fn environment(launch: &Launch, sandbox: &Sandbox) -> BTreeMap<String, String> {
         .iter()
         .flat_map(|environment| &environment.variables);
     let own = variables.filter_map(|variable| Some((variable.name.clone(), variable.value.clone()?)));
-    inherited.chain(of_mesos).chain(own).collect()
+    inherited.chain(of_account).chain(of_mesos).chain(own).collect()
 }

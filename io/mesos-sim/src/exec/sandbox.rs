@@ -1,6 +1,7 @@
 //! The folder of one run: the task's own files beside `stdout` and `stderr`, and in `.supervisor` what the supervisor
 //! is told and tells. Every file there appears whole or not at all.
 
+use super::account::Account;
 use super::fetch::File;
 use super::probe::{Heard, Kind, Probe};
 use super::process::Process;
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Order {
     /// Program and arguments.
     pub program: Vec<String>,
+    /// The user that it is run as; `None`: that of the supervisor.
+    pub account: Option<Account>,
     /// The whole environment.
     pub environment: BTreeMap<String, String>,
     /// From SIGTERM to SIGKILL.

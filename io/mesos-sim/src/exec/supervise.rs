@@ -50,7 +50,7 @@ fn run(sandbox: &Sandbox) -> io::Result<()> {
         }
         let ended = match start(sandbox, &order) {
             Ok(child) => watch(sandbox, &order, child, &mut asked).await?,
-            Err(error) => Ended::NotStarted(format!("cannot run `{}`: {error}", order.program.join(" "))),
+            Err(error) => Ended::NotStarted(not_started(sandbox, &order, &error)),
         };
         told(sandbox, &order, &ended)
     })
@@ -69,6 +69,15 @@ fn noted(written: Option<io::Result<()>>) {
     }
 }
 
+fn not_started(sandbox: &Sandbox, order: &Order, error: &io::Error) -> String {
+    let program = order.program.join(" ");
+    let Some(account) = &order.account else {
+        return format!("cannot run `{program}`: {error}");
+    };
+    let (name, folder) = (&account.name, sandbox.path().display());
+    format!("cannot run `{program}` as user `{name}`, which must be able to reach {folder}: {error}")
+}
+
 fn start(sandbox: &Sandbox, order: &Order) -> io::Result<Child> {
     let output = |name: &str| {
         OpenOptions::new()
@@ -80,14 +89,19 @@ fn start(sandbox: &Sandbox, order: &Order) -> io::Result<Child> {
     let program = words
         .next()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program"))?;
-    Command::new(program)
-        .args(words)
+    let (stdout, stderr) = (output("stdout")?, output("stderr")?);
+    let mut task = Command::new(program);
+    if let Some(account) = &order.account {
+        account.own(sandbox.path())?;
+        account.run_as(&mut task);
+    }
+    task.args(words)
         .env_clear()
         .envs(&order.environment)
         .current_dir(sandbox.path())
         .stdin(Stdio::null())
-        .stdout(output("stdout")?)
-        .stderr(output("stderr")?)
+        .stdout(stdout)
+        .stderr(stderr)
         .process_group(0)
         .spawn()
 }

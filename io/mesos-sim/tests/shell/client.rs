@@ -46,6 +46,7 @@ pub async fn cluster(work_dir: &Path) -> (Running, Shutdown) {
 pub fn config(mode: Mode) -> Config {
     Config {
         listen: "127.0.0.1:0".parse().unwrap(),
+        reached_at: None,
         cluster: "alpha".to_owned(),
         agents: vec![AgentShape {
             attributes: vec![("rack".to_owned(), "r1".to_owned())],

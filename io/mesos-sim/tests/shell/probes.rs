@@ -222,7 +222,7 @@ async fn what_the_agent_cannot_do_fails_with_its_reason() {
             "has no Docker and cannot run image `team/web`",
         ),
         (secret, "no secret store"),
-        (user, "as user `nobody-here`"),
+        (user, "as user `nobody-here`: there is no such user"),
     ] {
         let name = bad.name.clone();
         framework.launch(bad).await;

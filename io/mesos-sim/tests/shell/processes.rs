@@ -24,6 +24,98 @@ async fn a_task_runs_in_its_sandbox_and_its_output_is_read() {
     assert_eq!(file(&running, &framework.id, "hello", "stderr").await, "oops\n");
 }
 
+/// Root starts a task as the user that its command names; another user says why it cannot.
+#[tokio::test]
+async fn a_task_runs_as_the_user_that_its_command_names() {
+    let folder = tempfile::tempdir().unwrap();
+    // A folder for temporary files is its maker's only.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let is_root = rustix::process::geteuid().is_root();
+    let line = "id -un; echo \"$USER\"; echo said > /dev/stderr; touch made && test \"$HOME\" = \"$PWD\"";
+    let mut other = task("other", line);
+    other.command.as_mut().unwrap().user = Some("nobody".to_owned());
+    framework.launch(other).await;
+    if is_root {
+        framework.state("other", TaskState::TaskFinished).await;
+        let said = file(&running, &framework.id, "other", "stdout").await;
+        assert_eq!(said, "nobody\nnobody\n");
+        assert_eq!(file(&running, &framework.id, "other", "stderr").await, "said\n");
+    } else {
+        let status = framework.state("other", TaskState::TaskFailed).await;
+        assert!(
+            status.message().contains("not started as root"),
+            "{}",
+            status.message()
+        );
+        assert_eq!(status.reason(), Reason::ContainerLaunchFailed);
+    }
+    let own = std::process::Command::new("id").arg("-un").output().unwrap();
+    let own = String::from_utf8(own.stdout).unwrap();
+    let mut same = task("same", "id -un");
+    same.command.as_mut().unwrap().user = Some(own.trim().to_owned());
+    framework.launch(same).await;
+    framework.state("same", TaskState::TaskFinished).await;
+    assert_eq!(file(&running, &framework.id, "same", "stdout").await, own);
+}
+
+/// Two clusters on one machine never offer the same port, and each offers its own again after a restart.
+#[tokio::test]
+async fn clusters_of_one_machine_offer_different_ports() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (first, shutdown) = cluster(folders[0].path()).await;
+    let (second, _shutdown) = cluster(folders[1].path()).await;
+    let before = offered(&first).await;
+    let others = offered(&second).await;
+    assert!(
+        before.0 < before.1 && others.0 < others.1,
+        "{before:?} {others:?}"
+    );
+    assert!(
+        before.1 < others.0 || others.1 < before.0,
+        "{before:?} {others:?}"
+    );
+    drop(first);
+    shutdown.begin();
+    shutdown.finished().await;
+    let (again, _shutdown) = cluster(folders[0].path()).await;
+    assert_eq!(offered(&again).await, before);
+}
+
+/// The ports of a cluster's host.
+async fn offered(running: &echelon_io_mesos_sim::Running) -> (u64, u64) {
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let offer = framework.offer().await;
+    let ports = offer
+        .resources
+        .iter()
+        .find(|resource| resource.name == "ports")
+        .unwrap();
+    let range = &ports.ranges.as_ref().unwrap().range[0];
+    (range.begin, range.end)
+}
+
+#[tokio::test]
+async fn a_cluster_that_ends_says_what_goes_on_and_how_to_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    assert_eq!(running.left_behind(), None);
+    let mut framework = Framework::subscribe(running.address, None).await;
+    framework.launch(task("long", "sleep 300")).await;
+    framework.state("long", TaskState::TaskRunning).await;
+    let said = running.left_behind().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for part in [
+        "1 tasks go on",
+        &format!("pkill -f 'mesos-sim-supervise {}/'", root.display()),
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    framework.kill("long").await;
+    framework.state("long", TaskState::TaskKilled).await;
+}
+
 #[tokio::test]
 async fn what_really_ran_is_logged() {
     let folder = tempfile::tempdir().unwrap();
