@@ -120,6 +120,13 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
+    let known = parts.readiness.condition(
+        &format!("cluster {}", config.cluster),
+        &format!(
+            "not found in storage yet; `echelon cluster add {}` adds it",
+            config.cluster
+        ),
+    );
     let cluster = register::find(
         parts.store.as_ref(),
         &config.cluster,
@@ -127,6 +134,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         (config.seed, &stop),
     )
     .await?;
+    known.ready();
 
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let addresses = Addresses::default();

@@ -253,7 +253,11 @@ impl Federation {
                 let started = places.start(&machine, unit)?;
                 processes.insert(format!("node-{} {unit}", machine.number), started);
                 if unit == "echelon-gateway" {
-                    gateways.push(places.net.socket(machine.number, 7070).into());
+                    let gateway = places.net.socket(machine.number, 7070).into();
+                    if gateways.is_empty() {
+                        add_clusters(&page, gateway)?;
+                    }
+                    gateways.push(gateway);
                 }
             }
         }
@@ -337,6 +341,18 @@ impl Federation {
 }
 
 /// What a command says; one that fails is an error.
+/// Runs the commands of the page that add clusters. Their shards are ready only then.
+fn add_clusters(page: &str, gateway: SocketAddr) -> Result<()> {
+    let address = format!("http://{gateway}");
+    let added = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("echelon cluster add "));
+    for cluster in added {
+        command(&["--address", &address, "cluster", "add", cluster])?;
+    }
+    Ok(())
+}
+
 fn command(args: &[&str]) -> Result<String> {
     let ran = process::command()?.args(args).output()?;
     let beside = String::from_utf8_lossy(&ran.stderr);

@@ -212,7 +212,7 @@ mod tests {
             "{cut}"
         );
         assert!(below("runs:", Ok(found(0, false)), "").contains("runs: nothing"));
-        let unknown = below("runs:", Err(Failure::wrong("no shard answers".into())), "");
+        let unknown = below("runs:", Err(Failure::wrong("no shard answers")), "");
         assert!(unknown.contains("not known: no shard answers"), "{unknown}");
     }
 }

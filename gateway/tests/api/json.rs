@@ -248,11 +248,17 @@ async fn a_cluster_is_added_once_and_its_labels_select_it() {
         assert_eq!(added.status, 200, "{}", added.body);
         let added = added.json();
         assert_eq!(added["name"], "clusters/north");
-        assert_eq!((&added["wish"], &added["health"]), (&"CLUSTER_WISH_CORDONED".into(), &"HEALTH_JOINING".into()));
+        assert_eq!(
+            (&added["wish"], &added["health"]),
+            (&"CLUSTER_WISH_CORDONED".into(), &"HEALTH_JOINING".into())
+        );
     }
-    let other = world.change("POST", "/v1/clusters", r#"{"displayName": "north"}"#).await;
+    let other = world
+        .change("POST", "/v1/clusters", r#"{"displayName": "north"}"#)
+        .await;
     assert_eq!((other.status, other.reason()), (409, "CLUSTER_EXISTS".to_owned()));
-    let wrong = r#"{"displayName": "North", "wish": "CLUSTER_WISH_LEFT", "labels": {"cost_gpu_hour": "dear"}}"#;
+    let wrong =
+        r#"{"displayName": "North", "wish": "CLUSTER_WISH_LEFT", "labels": {"cost_gpu_hour": "dear"}}"#;
     let wrong = world.change("POST", "/v1/clusters", wrong).await;
     assert_eq!(
         wrong.fields(),
@@ -263,7 +269,9 @@ async fn a_cluster_is_added_once_and_its_labels_select_it() {
         ]
     );
     let path = "/v1/clusters/north?updateMask=labels";
-    let changed = world.change("PATCH", path, r#"{"labels": {"region": "us"}}"#).await;
+    let changed = world
+        .change("PATCH", path, r#"{"labels": {"region": "us"}}"#)
+        .await;
     assert_eq!(changed.json()["labels"]["region"], "us");
     let only = |selector: &str| {
         let field = format!(r#""spec": {{"clusters": {{"only": ["{selector}"]}}, "#);
@@ -275,7 +283,9 @@ async fn a_cluster_is_added_once_and_its_labels_select_it() {
     let nowhere = world.change("POST", "/v1/jobs", &other).await;
     assert_eq!(nowhere.fields(), ["job.spec.clusters.only[0]"]);
     assert!(
-        nowhere.body.contains("no cluster has the label `region` with the value `eu`"),
+        nowhere
+            .body
+            .contains("no cluster has the label `region` with the value `eu`"),
         "{}",
         nowhere.body
     );
