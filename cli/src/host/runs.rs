@@ -175,7 +175,7 @@ mod tests {
     fn hosts_that_are_unreachable_are_named_and_a_cut_is_said() {
         let host = |number: usize| v1::Host {
             hostname: format!("host-{number}"),
-            reachable: number % 2 == 0,
+            reachable: number.is_multiple_of(2),
             tasks: 3,
             ..v1::Host::default()
         };

@@ -115,3 +115,81 @@ pub(super) fn file(choice: &ClusterChoice) -> ClustersFile {
 fn written<F>(weights: &BTreeMap<String, u32>) -> BTreeMap<String, Scalar<F>> {
     weights.iter().map(|(k, n)| (k.clone(), Scalar::new(n))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::job_file::parse;
+    use echelon_core_model::cluster_choice::{ClusterChoice, CostRule, Preference, Spread};
+    use std::collections::BTreeMap;
+
+    const JOB: &str = "name: a\nkind: service\ncommand: x\nresources: {cpus: 1, memory: 1MiB}\n";
+
+    fn read(clusters: &str) -> Result<ClusterChoice, String> {
+        let read = parse(format!("{JOB}clusters: {clusters}\n").as_bytes());
+        read.map(|spec| spec.clusters).map_err(|e| e.to_string())
+    }
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|s| (*s).to_owned()).collect()
+    }
+
+    #[test]
+    fn each_field_is_read() {
+        let all = "{only: [region=eu], prefer: [east], spread: even, min_clusters: 2, max_share: 60%, \
+                   fail_over_only: [dr], near: {region: eu}, cost: prefer_cheap}";
+        let expected = ClusterChoice {
+            only: texts(&["region=eu"]),
+            prefer: Preference::Ordered(texts(&["east"])),
+            spread: Spread::Even,
+            min_clusters: 2,
+            max_share: 60,
+            fail_over_only: texts(&["dr"]),
+            near: BTreeMap::from([("region".to_owned(), "eu".to_owned())]),
+            cost: CostRule::PreferCheap,
+        };
+        assert_eq!(read(all), Ok(expected));
+        let weighted = read("{prefer_weights: {east: 3}, weights: {east: 1, region=eu: 2}}").unwrap();
+        let weights = |list: &[(&str, u32)]| list.iter().map(|(k, n)| ((*k).to_owned(), *n)).collect();
+        assert_eq!(weighted.prefer, Preference::Weighted(weights(&[("east", 3)])));
+        assert_eq!(
+            weighted.spread,
+            Spread::Weights(weights(&[("east", 1), ("region=eu", 2)]))
+        );
+        assert_eq!(read("{}"), Ok(ClusterChoice::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_field() {
+        for (clusters, said) in [
+            (
+                "{spread: even, weights: {a: 1}}",
+                "clusters.weights: must be left out where `spread` is given",
+            ),
+            (
+                "{prefer: [a], prefer_weights: {a: 1}}",
+                "clusters.prefer_weights: must be left out where `prefer` is given",
+            ),
+            (
+                "{weights: {}}",
+                "clusters.weights: must name a cluster, or be left out",
+            ),
+            (
+                "{weights: {a: 1000001}}",
+                "clusters.weights.a: 1000001 is too large: use 0 to 1000000",
+            ),
+            (
+                "{max_share: 0%}",
+                "clusters.max_share: 0% is no share: use 1% to 100%",
+            ),
+            (
+                "{max_share: 101}",
+                "clusters.max_share: 101% is no share: use 1% to 100%",
+            ),
+            ("{min_clusters: 0}", "clusters.min_clusters: must be at least 1"),
+            ("{cost: cheap}", "clusters.cost: `cheap`"),
+        ] {
+            let error = read(clusters).unwrap_err();
+            assert!(error.contains(said), "{clusters}: {error}");
+        }
+    }
+}

@@ -147,7 +147,7 @@ pub(super) async fn run(options: MesosSimOptions) -> Result<()> {
     ));
     let ended = process.ended().await;
     if let Some(left) = running.left_behind() {
-        output::remark(&format!("echelon mesos-sim: {left}"));
+        output::remark(format!("echelon mesos-sim: {left}"));
     }
     ended
 }

@@ -99,6 +99,9 @@ fn every_default_is_written_out() {
     priority: 0
     clusters:
       spread: none
+      min_clusters: 1
+      max_share: 100%
+      cost: ignore
     revocable: false
     preemptible: true
     controller: false
