@@ -108,10 +108,10 @@ async fn e2e(flags: E2e, shutdown: Shutdown) -> Result<()> {
 
 fn spec(instances: u32) -> JobSpec {
     JobSpec {
-        clusters: ClusterChoice {
+        clusters: Box::new(ClusterChoice {
             spread: Spread::Even,
             ..ClusterChoice::default()
-        },
+        }),
         groups: vec![GroupSpec {
             instances,
             runtime: Runtime::shell("sleep 3600"),

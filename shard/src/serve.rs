@@ -121,7 +121,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
     let known = parts.readiness.condition(
-        &format!("cluster {}", config.cluster),
+        &format!("row of cluster {}", config.cluster),
         &format!(
             "not found in storage yet; `echelon cluster add {}` adds it",
             config.cluster

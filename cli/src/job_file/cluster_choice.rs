@@ -126,7 +126,7 @@ mod tests {
 
     fn read(clusters: &str) -> Result<ClusterChoice, String> {
         let read = parse(format!("{JOB}clusters: {clusters}\n").as_bytes());
-        read.map(|spec| spec.clusters).map_err(|e| e.to_string())
+        read.map(|spec| *spec.clusters).map_err(|e| e.to_string())
     }
 
     fn texts(list: &[&str]) -> Vec<String> {

@@ -83,7 +83,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
         owner: r.value("owner", file.owner.as_ref(), verbatim, String::new()),
         labels: texts(file.labels.unwrap_or_default()),
         priority: r.value("priority", file.priority.as_ref(), whole, 0),
-        clusters: clusters(&mut r, file.clusters),
+        clusters: Box::new(clusters(&mut r, file.clusters)),
         revocable: r.value("revocable", file.revocable.as_ref(), truth, false),
         preemptible: r.value("preemptible", file.preemptible.as_ref(), truth, true),
         controller: r.value("controller", file.controller.as_ref(), truth, false),

@@ -141,7 +141,7 @@ pub struct JobSpec {
     /// Higher goes first within the pool.
     pub priority: u32,
     /// Which clusters it may use.
-    pub clusters: ClusterChoice,
+    pub clusters: Box<ClusterChoice>,
     /// It may be killed at any time, and so runs on room that hosts lend: their processors' slack.
     pub revocable: bool,
     /// It may be stopped for others; what may not runs within the reservations of its pools only.
@@ -173,7 +173,7 @@ impl JobSpec {
             owner: String::new(),
             labels: BTreeMap::new(),
             priority: 0,
-            clusters: ClusterChoice::default(),
+            clusters: Box::default(),
             revocable: false,
             preemptible: true,
             controller: false,

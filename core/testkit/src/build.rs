@@ -183,7 +183,7 @@ impl JobBuilder {
     /// With this choice of clusters.
     #[must_use]
     pub fn clusters(mut self, choice: ClusterChoice) -> Self {
-        self.0.clusters = choice;
+        self.0.clusters = Box::new(choice);
         self
     }
 

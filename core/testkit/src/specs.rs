@@ -419,7 +419,7 @@ pub fn specs() -> impl Strategy<Value = JobSpec> {
             2 => JobKind::Stateful,
             _ => JobKind::Daemon,
         },
-        clusters: t.4,
+        clusters: Box::new(t.4),
         priority: r.1,
         revocable: r.0[2],
         preemptible: r.0[3],

@@ -151,7 +151,11 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         labels: s.labels,
         // Of what was stored before pools had a default: 0. Who submits or changes a job puts the pool's here.
         priority: s.priority.unwrap_or_default(),
-        clusters: read_cluster_choice(s.clusters.unwrap_or_default(), &at(path, "clusters"), problems),
+        clusters: Box::new(read_cluster_choice(
+            s.clusters.unwrap_or_default(),
+            &at(path, "clusters"),
+            problems,
+        )),
         revocable: s.revocable,
         preemptible: s.preemptible.unwrap_or(true),
         controller: s.controller,

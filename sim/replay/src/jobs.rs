@@ -121,11 +121,11 @@ fn spec(job: &Job) -> JobSpec {
         pool: job.pool.clone(),
         owner: job.owner.clone(),
         priority: job.priority,
-        clusters: ClusterChoice {
+        clusters: Box::new(ClusterChoice {
             only: job.clusters.clone(),
             spread: if job.spread { Spread::Even } else { Spread::None },
             ..ClusterChoice::default()
-        },
+        }),
         revocable: job.revocable,
         preemptible: job.preemptible,
         controller: job.controller,

@@ -4,7 +4,6 @@
 use super::{entitled, shard};
 use crate::bench::spec;
 use anyhow::{Result, bail};
-use echelon_core_model::cluster_choice::ClusterChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::pool::PoolTree;
@@ -114,7 +113,7 @@ impl FederationSize {
         spec.name = format!("job-{n}");
         spec.pool = entitled::leaf(n, self.pools);
         spec.kind = JobKind::Batch;
-        spec.clusters = ClusterChoice::default();
+        spec.clusters = Box::default();
         for group in &mut spec.groups {
             group.retry = defaults::retry(JobKind::Batch);
             group.resources = shard::one();
