@@ -192,6 +192,13 @@ fn advice(reason: &Reason) -> Option<String> {
         ReasonCode::ClusterUnhealthy | ReasonCode::NoShardLeader => {
             "see why with `echelon cluster list`; other clusters that the job may use take its work".to_owned()
         }
+        ReasonCode::ClusterFailOver => {
+            "it is used once no other cluster can take the job; take it out of `clusters.fail_over_only` to use it now".to_owned()
+        }
+        ReasonCode::ClusterShare => {
+            "raise `clusters.max_share`, lower `clusters.min_clusters`, or let the job use further clusters (`echelon cluster list`)"
+                .to_owned()
+        }
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => {

@@ -207,7 +207,8 @@ impl Ledger {
         there.map(|(group, member, _)| task_of(group, *member)).collect()
     }
 
-    /// Our tasks on some hosts in order of job, group and instance, from this one on. It looks at so many tasks and groups at most.
+    /// Our tasks on some hosts in order of job, group and instance, from this one on. It looks at so many
+    /// tasks and groups at most.
     pub fn tasks_from(&self, hosts: &BTreeSet<HostId>, from: Option<&TaskId>, most: Most) -> TaskPage {
         let mut page = TaskPage::default();
         let mut looks = most.looks;

@@ -87,8 +87,8 @@ impl Cluster {
         }
     }
 
-    /// The id of a new cluster: its name, unless another one has that as its id. An id is never used again, so
-    /// `known` has the clusters that have left, too.
+    /// The id of a new cluster: its name, unless another one has that as its id. An id is never used again,
+    /// so `known` has the clusters that have left, too.
     #[must_use]
     pub fn fresh_id(known: &[Self], name: &str) -> ClusterId {
         let is_free = |id: &ClusterId| known.iter().all(|cluster| cluster.id != *id);

@@ -65,8 +65,8 @@ pub struct ClusterChoice {
     pub max_share: u32,
     /// What one of these selectors matches is used only while no other cluster passes the filters.
     pub fail_over_only: Vec<String>,
-    /// Labels of the data that it uses. A cluster with more of these labels comes before one with fewer, among
-    /// those that are preferred alike.
+    /// Labels of the data that it uses. A cluster with more of these labels comes before one with fewer,
+    /// among those that are preferred alike.
     pub near: BTreeMap<String, String>,
     /// Whether prices count.
     pub cost: CostRule,
@@ -110,8 +110,8 @@ impl Cluster {
     }
 }
 
-/// Whether a selector matches a cluster: it is its name or id, or `key=value` of one of its labels. Of a label
-/// with several values, separated by commas, one is enough.
+/// Whether a selector matches a cluster: it is its name or id, or `key=value` of one of its labels. Of a
+/// label with several values, separated by commas, one is enough.
 #[must_use]
 pub fn matches_selector(selector: &str, cluster: ClusterIdentity<'_>) -> bool {
     if let Some((key, value)) = selector.split_once('=') {
@@ -186,14 +186,15 @@ impl ClusterChoice {
         u64::from(self.min_clusters).min(instances)
     }
 
-    /// Whether what one cluster may get depends on the whole group: then a cluster with capacity may get nothing.
+    /// Whether what one cluster may get depends on the whole group: then a cluster with capacity may get
+    /// nothing.
     #[must_use]
     pub fn bounds_clusters(&self) -> bool {
         matches!(self.spread, Spread::Weights(_)) || self.min_clusters > 1 || self.max_share < 100
     }
 
-    /// Selectors of all clusters that the job may use, in order; empty: it may use all. With weights beside `only`
-    /// some clusters that they match may be out of bounds for it.
+    /// Selectors of all clusters that the job may use, in order; empty: it may use all. With weights beside
+    /// `only` some clusters that they match may be out of bounds for it.
     #[must_use]
     pub fn bounding_selectors(&self) -> Vec<String> {
         let mut out = self.only.clone();

@@ -1,5 +1,6 @@
-//! Where a job is at home: consistent hashing of its name over cluster ids, so that adding a cluster moves few homes. The hash is pinned
-//! (FNV-1a over explicit bytes, then a fixed mixing), since homes must survive upgrades of compiler and crates.
+//! Where a job is at home: consistent hashing of its name over cluster ids, so that adding a cluster moves
+//! few homes. The hash is pinned (FNV-1a over explicit bytes, then a fixed mixing), since homes must survive
+//! upgrades of compiler and crates.
 
 use consistent_hash::{Node, RingHash, StaticHashRing};
 use echelon_core_model::ClusterId;

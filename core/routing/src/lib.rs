@@ -1,5 +1,6 @@
-//! On which cluster: filters with typed reasons, scores, homes by consistent hashing and monotone splits, within the capacity that
-//! clusters have. Pure functions that know no quota: admission asks them. Called by `core/resource-manager`.
+//! On which cluster: filters with typed reasons, scores, homes by consistent hashing and monotone splits,
+//! within the capacity that clusters have. Pure functions that know no quota: admission asks them. Called by
+//! `core/resource-manager`.
 #![forbid(
     unsafe_code,
     clippy::disallowed_methods,

@@ -21,8 +21,8 @@ pub struct Share {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
 pub struct Routed {
-    /// Counts by cluster, the most preferred first; together what was asked, or as many as have capacity. Clusters that get
-    /// none are left out.
+    /// Counts by cluster, the most preferred first; together what was asked, or as many as have capacity.
+    /// Clusters that get none are left out.
     pub shares: Vec<Share>,
     /// Clusters that cannot take it.
     pub dropped: Vec<Dropped>,
@@ -40,8 +40,8 @@ pub struct RoutingOrder<'a> {
 }
 
 impl RoutingOrder<'_> {
-    /// Clusters that passed the filters in the order in which a group prefers them: the lowest score first; of
-    /// equals those that are not overloaded; of these the next on the ring.
+    /// Clusters that passed the filters in the order in which a group prefers them: the lowest score first;
+    /// of equals those that are not overloaded; of these the next on the ring.
     #[must_use]
     pub fn sort<'c>(&self, demand: &Demand<'_>, passed: &[&'c Candidate]) -> Vec<&'c Candidate> {
         if passed.len() < 2 {

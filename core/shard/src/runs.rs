@@ -29,7 +29,8 @@ pub struct RunPage {
 }
 
 impl Shard {
-    /// Runs from this one on, so many at most. `None`: this process does not know, since it does not lead, or reads what is stored.
+    /// Runs from this one on, so many at most. `None`: this process does not know, since it does not lead, or
+    /// reads what is stored.
     #[must_use]
     pub fn runs(&self, asked: &Whereabouts, from: Option<&TaskId>, most: usize) -> Option<RunPage> {
         if self.mode() == Mode::Follower || self.is_recovering() {
@@ -57,7 +58,8 @@ impl Shard {
         }
     }
 
-    /// The latest runs of instances that are unreachable. Groups that have none are passed over by their counts.
+    /// The latest runs of instances that are unreachable. Groups that have none are passed over by their
+    /// counts.
     fn unreachable_runs(&self, from: Option<&TaskId>, most: usize) -> RunPage {
         let first = from.map(|task| (task.instance.job, task.instance.group.clone()));
         let mut page = RunPage::default();

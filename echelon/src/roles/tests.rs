@@ -32,6 +32,8 @@ struct Program {
 enum Understood {
     #[command(flatten)]
     Role(Box<Role>),
+    #[command(flatten)]
+    Client(Box<echelon_cli::Command>),
     #[command(subcommand)]
     Storage(Storage),
 }

@@ -11,12 +11,13 @@ use thiserror::Error;
 pub struct Config {
     /// Where the master listens; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// By which address of this machine others reach the master and the agents; the one that it listens on if left out.
+    /// By which address of this machine others reach the master and the agents; the one that it listens on if
+    /// left out.
     pub reached_at: Option<IpAddr>,
     /// The cluster's name, part of its hosts' names.
     pub cluster: String,
-    /// The agents' shapes. A work folder that knows agents keeps them, and this counts only for the first start. With
-    /// processes each agent offers ports of its own in place of its shape's.
+    /// The agents' shapes. A work folder that knows agents keeps them, and this counts only for the first
+    /// start. With processes each agent offers ports of its own in place of its shape's.
     pub agents: Vec<AgentShape>,
     /// How tasks are run.
     pub mode: Mode,

@@ -1,13 +1,14 @@
-//! Ports of simulated hosts. All hosts of all simulated clusters on a machine are that machine, so each host has a block of
-//! ports that no other offers. The lowest port of a block is never offered: while it is served the block is taken, so that
-//! processes that know nothing of each other take different blocks.
+//! Ports of simulated hosts. All hosts of all simulated clusters on a machine are that machine, so each host
+//! has a block of ports that no other offers. The lowest port of a block is never offered: while it is bound
+//! the block is taken, so that processes that know nothing of each other take different blocks.
 
 use crate::config::ServeError;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use tokio::net::TcpSocket;
 
 /// Ports of a block, the lowest one included.
 const BLOCK: u16 = 50;
@@ -20,9 +21,9 @@ const LOWEST: u16 = 10_000;
 /// The blocks that a cluster's hosts have.
 #[derive(Debug)]
 pub(crate) struct HostPorts {
-    held: Mutex<Vec<TcpListener>>,
-    /// Where it begins to look for free blocks. Clusters begin at different places, so that the blocks of one that is away for a moment are
-    /// still free when it is back.
+    held: Mutex<Vec<TcpSocket>>,
+    /// Where it begins to look for free blocks. Clusters begin at different places, so that the blocks of one
+    /// that is away for a moment are still free when it is back.
     place: usize,
 }
 
@@ -57,8 +58,8 @@ impl HostPorts {
         Ok((lowest + 1, lowest + BLOCK - 1))
     }
 
-    /// Takes the block of a host again, which is that of the first port that it offers. The host keeps its ports also where another process
-    /// has taken them meanwhile: its tasks may use them.
+    /// Takes the block of a host again, which is that of the first port that it offers. The host keeps its
+    /// ports also where another process has taken them meanwhile: its tasks may use them.
     pub(crate) fn take_again(&self, first: u16) {
         if let Err(error) = self.hold(first.saturating_sub(1)) {
             tracing::warn!(
@@ -75,7 +76,9 @@ impl HostPorts {
     }
 
     fn hold(&self, lowest: u16) -> std::io::Result<()> {
-        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, lowest))?;
+        // Bound and not served: a caller is refused at once instead of waiting for an answer.
+        let held = TcpSocket::new_v4()?;
+        held.bind((Ipv4Addr::LOCALHOST, lowest).into())?;
         self.held
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -105,8 +105,8 @@ enum AskedMaster {
 }
 
 impl AskedMaster {
-    /// A master that does not lead redirects, or answers that it is not available. Every other answer is one of
-    /// the leading master, a refusal for lack of permission too: the question is only whether it answers.
+    /// A master that does not lead redirects, or answers that it is not available. Every other answer is one
+    /// of the leading master, a refusal for lack of permission too: the question is only whether it answers.
     fn of(endpoint: &Endpoint, status: StatusCode) -> Self {
         if status.is_redirection() || status == StatusCode::SERVICE_UNAVAILABLE {
             Self::NotLeading

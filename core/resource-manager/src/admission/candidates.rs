@@ -116,8 +116,8 @@ impl Candidates {
         }
     }
 
-    /// How much of a cluster is allocated, in thousandths, in the kind of which a shape takes the largest part of it.
-    /// `left` is what it has left for the shape. 0 where nothing is known of it.
+    /// How much of a cluster is allocated, in thousandths, in the kind of which a shape takes the largest
+    /// part of it. `left` is what it has left for the shape. 0 where nothing is known of it.
     pub(crate) fn load(&self, cluster: &ClusterId, shape: Resources, left: Resources) -> u32 {
         let Some(all) = self.capacity.get(cluster) else {
             return 0;

@@ -239,8 +239,8 @@ impl<'a> Router<'a> {
         Ok((whole.has_room || rooms.is_none()).then_some(whole.cluster))
     }
 
-    /// All clusters that could take the unbound part of a request, in the order that its job prefers. Those that
-    /// have their share of the group already are left out.
+    /// All clusters that could take the unbound part of a request, in the order that its job prefers. Those
+    /// that have their share of the group already are left out.
     pub(crate) fn all_places(&self, request: &Request) -> Vec<ClusterId> {
         let Some(spec) = self.spec(request.job) else {
             return Vec::new();
@@ -279,9 +279,20 @@ impl<'a> Router<'a> {
         out
     }
 
-    /// How many more of a group a cluster's hosts could hold if nothing else ran there. `None`: no bound is
-    /// known.
+    /// How many more of a group a cluster could hold if nothing else ran there, by its hosts and by the job's
+    /// own rules of division. `None`: no bound is known.
     pub(crate) fn most_there(&self, request: &Request, cluster: &ClusterId) -> Option<u64> {
+        let spec = self.spec(request.job)?;
+        let group = spec.group(&request.group)?;
+        let by_hosts = self.most_on_hosts(request, cluster);
+        if !spec.clusters.bounds_clusters() {
+            return by_hosts;
+        }
+        let by_share = more_by_share(&self.demand(request.job, spec, group), request, cluster);
+        Some(by_hosts.map_or(by_share, |more| more.min(by_share)))
+    }
+
+    fn most_on_hosts(&self, request: &Request, cluster: &ClusterId) -> Option<u64> {
         let spec = self.spec(request.job)?;
         let index = spec.groups.iter().position(|g| g.name == request.group)?;
         let class = InstanceClass::of(spec, spec.groups.get(index)?)?;

@@ -23,7 +23,8 @@ pub struct KnownHead {
     pub version: Version,
     /// It bars a job id.
     pub void: bool,
-    /// Where its job is at home. Jobs that differ in their names alone share a spec, so the name in that may be another's.
+    /// Where its job is at home. Jobs that differ in their names alone share a spec, so the name in that may
+    /// be another's.
     pub home: HomeKey,
     /// What is wanted.
     pub goal: Goal,

@@ -133,6 +133,26 @@ fn a_fail_over_cluster_takes_nothing_while_another_can_take_work() {
 }
 
 #[test]
+fn preemption_makes_no_more_capacity_at_a_cluster_than_the_share_of_the_group() {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    for pool in ["/x", "/y"] {
+        case.set_pool(pool, 1_000_000);
+    }
+    case.run_for(Span::seconds(6));
+    let filler = case.job(1, batch(40).pool("/x"));
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.total_active(filler), 20);
+    let choice = ClusterChoice {
+        max_share: 30,
+        ..ClusterChoice::default()
+    };
+    let job = case.job(2, service(10).pool("/y").clusters(choice));
+    case.run_for(Span::minutes(5));
+    assert_eq!(by_cluster(&case, job), counts(&[("a", 3), ("b", 3)]));
+    assert_eq!((case.total_active(job), case.total_active(filler)), (6, 14));
+}
+
+#[test]
 fn jobs_of_one_name_have_one_home() {
     let homes = (1..4).map(|n| {
         let mut case = Case::with(&[("a", 20), ("b", 20), ("c", 20)]);

@@ -1,5 +1,5 @@
-//! What a task asks of its agent that this one cannot do: it fails as on a real agent without the image, the network or
-//! the secret store.
+//! What a task asks of its agent that this one cannot do: it fails as on a real agent without the image, the
+//! network or the secret store.
 
 use echelon_proto::mesos::v1::environment::variable::Type as Variable;
 use echelon_proto::mesos::v1::{ContainerInfo, container_info};
