@@ -4,6 +4,7 @@
 use crate::Shard;
 use crate::effects::Then;
 use crate::journal::Lane;
+use crate::picture::At;
 use echelon_core_hosts::{self as hosts, Call};
 use echelon_core_model::drain::Drains;
 use echelon_core_model::store::ShardKey;
@@ -23,10 +24,7 @@ impl Shard {
             .filter(|h| before.get(h) != self.draining.get(h))
             .cloned()
             .collect();
-        for task in self.hosts.tasks_on(&changed) {
-            let Some(((number, n), ..)) = self.picture.run_at(&task) else {
-                continue;
-            };
+        for (number, n) in self.instances_on(&changed) {
             if let Some(group) = self.picture.groups.get_mut(&number).filter(|g| g.served) {
                 group.refresh_restarts(n, &self.draining, self.now);
                 self.picture.restless.insert(number);
@@ -35,6 +33,17 @@ impl Shard {
         }
         // The room is counted anew, and what waits for one of these hosts may have to say so, or need not any more.
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
+    }
+
+    /// Instances with a run on some hosts, those included whose launch has not left: they are not counted there yet.
+    fn instances_on(&self, hosts: &BTreeSet<HostId>) -> BTreeSet<At> {
+        let tasks = self.hosts.tasks_on(hosts);
+        let counted = tasks.iter().filter_map(|task| self.picture.run_at(task));
+        let unsent = self.unsent.iter().copied().filter(|run| {
+            let run = self.picture.run(*run);
+            run.is_some_and(|run| hosts.contains(&run.host))
+        });
+        counted.chain(unsent).map(|(at, ..)| at).collect()
     }
 
     /// Takes in which hosts operators want empty, unless that is older than what is known.

@@ -248,6 +248,11 @@ impl Shard {
         let Some(group) = self.picture.groups.get(&number) else {
             return true;
         };
+        // Without its spec it is not known whether they go.
+        let has_volumes = group.records().any(|(_, record)| record.volume.is_some());
+        if has_volumes && group.spec.is_none() {
+            return false;
+        }
         let volumes = group.records().filter_map(|(n, _)| self.reclaimable((number, n)));
         let unseen = volumes.filter(|v| self.hosts.host(&v.host).is_some());
         let unseen: Vec<VolumeId> = unseen.map(|v| v.id.clone()).collect();
