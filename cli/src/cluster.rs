@@ -1,7 +1,7 @@
 //! `echelon cluster ...`
 
 use crate::context::Context;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::host;
 use crate::output::{self, Listing};
 use crate::shape;
@@ -190,7 +190,13 @@ async fn read(context: &Context, cluster: &str) -> Result<v1::Cluster, Failure> 
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.get_cluster(request).await }
     });
-    Ok(got.await?.cluster.unwrap_or_default())
+    named(got.await?.cluster)
+}
+
+/// The cluster of an answer.
+fn named(cluster: Option<v1::Cluster>) -> Result<v1::Cluster, Failure> {
+    let missing = || Failure::new(Exit::Failed, "the gateway's answer names no cluster");
+    cluster.ok_or_else(missing)
 }
 
 /// Accepts the loss that is there now and no later one, however often the call is repeated.
@@ -205,7 +211,7 @@ async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.accept_cluster_loss(request).await }
     });
-    show(context, &accepted.await?.cluster.unwrap_or_default());
+    show(context, &named(accepted.await?.cluster)?);
     Ok(())
 }
 
@@ -308,7 +314,7 @@ async fn add(
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.add_cluster(request).await }
     });
-    show(context, &added.await?.cluster.unwrap_or_default());
+    show(context, &named(added.await?.cluster)?);
     Ok(())
 }
 
@@ -349,7 +355,7 @@ async fn update(
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.update_cluster(request).await }
     });
-    show(context, &changed.await?.cluster.unwrap_or_default());
+    show(context, &named(changed.await?.cluster)?);
     Ok(())
 }
 
@@ -369,6 +375,6 @@ async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.update_cluster(request).await }
     });
-    show(context, &changed.await?.cluster.unwrap_or_default());
+    show(context, &named(changed.await?.cluster)?);
     Ok(())
 }

@@ -315,6 +315,22 @@ impl Federation {
         .map(drop)
     }
 
+    /// Waits until all clusters are healthy. A job takes its share of those that can start work when it comes.
+    fn healthy(&self, gateway: SocketAddr) -> Result<()> {
+        let mut last = String::new();
+        let waited = wait::until("all clusters to be healthy", PATIENCE, || {
+            let Ok((200, body)) = http::get(gateway, "/v1/clusters") else {
+                return Ok(None);
+            };
+            last.clone_from(&body);
+            let listed: Value = serde_json::from_str(&body)?;
+            let listed = listed["clusters"].as_array().cloned().unwrap_or_default();
+            let healthy = listed.iter().filter(|c| c["health"] == "HEALTH_HEALTHY");
+            Ok((healthy.count() == CLUSTERS.len()).then_some(()))
+        });
+        waited.with_context(|| last)
+    }
+
     /// Task ids of a job by instance, when all of them are in a state.
     fn tasks(&self, gateway: SocketAddr, job: &str, state: &str) -> Result<BTreeMap<u64, String>> {
         let mut last = String::new();
@@ -340,7 +356,6 @@ impl Federation {
     }
 }
 
-/// What a command says; one that fails is an error.
 /// Runs the commands of the page that add clusters. Their shards are ready only then.
 fn add_clusters(page: &str, gateway: SocketAddr) -> Result<()> {
     let address = format!("http://{gateway}");
@@ -353,6 +368,7 @@ fn add_clusters(page: &str, gateway: SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Runs one command of `echelon`, and is its standard output. A command that fails is an error.
 fn command(args: &[&str]) -> Result<String> {
     let ran = process::command()?.args(args).output()?;
     let beside = String::from_utf8_lossy(&ran.stderr);
@@ -366,6 +382,7 @@ fn what_the_pages_say_runs_jobs_and_outlives_a_leader_of_each_role() {
     let [first, second] = federation.gateways[..] else {
         panic!("two gateways are expected: {:?}", federation.gateways);
     };
+    federation.healthy(second).unwrap();
     for (gateway, job) in [(first, "one"), (second, "two")] {
         federation.submit(gateway, job, SERVICE).unwrap();
     }

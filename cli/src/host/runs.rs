@@ -25,7 +25,10 @@ async fn read(client: &Client, parent: String, limit: usize) -> Result<client::F
 }
 
 fn row(r: &v1::HostRun) -> Vec<String> {
-    let run = r.run.clone().unwrap_or_default();
+    let Some(run) = r.run.clone() else {
+        let unknown = vec!["unknown".to_owned(); COLUMNS.len()];
+        return unknown;
+    };
     let job = if r.job.is_empty() { &r.job_id } else { &r.job };
     vec![
         job.clone(),
@@ -60,8 +63,8 @@ pub(crate) async fn list(context: &Context, host: &str, limit: usize) -> Result<
     Ok(())
 }
 
-/// The first of what runs on a host, as it is shown below the host; a shard that does not answer does not keep the host from being
-/// shown.
+/// The first of what runs on a host, as it is shown below the host. The host is shown although a shard does
+/// not answer.
 pub(crate) async fn on_host(client: &Client, host: &str) -> Result<String, Failure> {
     let (cluster, id) = parts_of(host)?;
     let more = format!("echelon job instances --host {cluster}/{id}");

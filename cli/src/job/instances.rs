@@ -91,11 +91,11 @@ fn wanted_both(wanted: &[v1::RunState]) -> bool {
 }
 
 /// How many pass, as the clusters' shards counted last; unknown of one cluster.
-async fn count(client: &Client, filter: &Filter) -> Result<Option<u64>, Failure> {
+async fn count(client: &Client, job: &str, filter: &Filter) -> Result<Option<u64>, Failure> {
     if !filter.cluster.is_empty() {
         return Ok(None);
     }
-    let job = client.get_job(filter.job.as_deref().unwrap_or_default()).await?;
+    let job = client.get_job(job).await?;
     let groups = job.groups.iter();
     let groups = groups.filter(|g| filter.group.as_ref().is_none_or(|wanted| *wanted == g.group));
     let counts = groups.flat_map(|g| &g.counts);
@@ -108,13 +108,16 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     if let Some(host) = &filter.host {
         return host::runs::list(context, host, filter.limit).await;
     }
+    let Some(job) = &filter.job else {
+        return Err(Failure::wrong("name a job, or a host with `--host CLUSTER/HOST`"));
+    };
     let group = filter
         .group
         .as_ref()
         .map(|g| format!("/groups/{g}"))
         .unwrap_or_default();
     let request = v1::ListInstancesRequest {
-        parent: format!("jobs/{}{group}", filter.job.as_deref().unwrap_or_default()),
+        parent: format!("jobs/{job}{group}"),
         cluster: filter.cluster.clone(),
         ..v1::ListInstancesRequest::default()
     };
@@ -142,7 +145,7 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     };
     output::print(output::list(&listing, context.format()));
     if found.more {
-        let total = count(&client, &filter).await?;
+        let total = count(&client, job, &filter).await?;
         let left_out = output::left_out("instances", all.len(), found.more, total);
         left_out.iter().for_each(output::remark);
     }

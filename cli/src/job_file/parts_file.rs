@@ -67,7 +67,8 @@ shapes! {
         condition: Option<Scalar<Condition>>,
     }
 
-    /// `clusters: {only: [region=eu], prefer: [east], spread: even}`. A cluster is selected by its name, by its id, or by one of its labels.
+    /// `clusters: {only: [region=eu], prefer: [east], spread: even}`. A cluster is selected by its name, by its
+    /// id, or by one of its labels.
     ClustersFile {
         /// Only these; all when it is left out.
         only: Option<Vec<Scalar>>,
@@ -75,9 +76,11 @@ shapes! {
         prefer: Option<Vec<Scalar>>,
         /// The cluster with the largest weight comes first, `{east: 3, region=eu: 1}`. Instead of `prefer`.
         prefer_weights: Option<BTreeMap<String, Scalar<Whole>>>,
-        /// `even`: as evenly as possible over all of them; `none`: on the first that the job prefers, on others when that has no capacity.
+        /// `even`: as evenly as possible over all of them. `none`: on the first that the job prefers, on others
+        /// when that has no capacity.
         spread: Option<Scalar<Spread>>,
-        /// Instances are divided in proportion to these, `{east: 3, west: 1}`; a cluster that none matches gets nothing. Instead of `spread`.
+        /// Instances are divided in proportion to these, `{east: 3, west: 1}`. A cluster that none matches gets
+        /// nothing. Instead of `spread`.
         weights: Option<BTreeMap<String, Scalar<Whole>>>,
         /// The instances of a group are on at least so many clusters, or each on one of its own.
         min_clusters: Option<Scalar<Whole>>,
@@ -85,9 +88,11 @@ shapes! {
         max_share: Option<Scalar<Percent>>,
         /// Used only while no other cluster may take it.
         fail_over_only: Option<Vec<Scalar>>,
-        /// Labels of the data that it uses, `{region: eu}`: clusters with more of them come first, among those that are preferred alike.
+        /// Labels of the data that it uses, `{region: eu}`. Among clusters that are preferred alike, those with
+        /// more of them come first.
         near: Option<BTreeMap<String, Scalar>>,
-        /// `prefer_cheap`: of clusters that are preferred alike the cheapest first, by their labels `cost_core_hour` and `cost_gpu_hour`.
+        /// `prefer_cheap`: of clusters that are preferred alike the cheapest first, by their labels
+        /// `cost_core_hour` and `cost_gpu_hour`.
         cost: Option<Scalar<Cost>>,
     }
 

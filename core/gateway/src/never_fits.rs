@@ -38,27 +38,14 @@ mod tests {
     use super::*;
     use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity};
     use echelon_core_model::health::ClusterHealth;
-    use echelon_core_model::{ClusterId, Resources, Version};
+    use echelon_core_model::{ClusterId, Resources};
     use echelon_core_testkit::build::{JobBuilder, shape};
-    use std::collections::BTreeMap;
 
     fn federation(clusters: &[(&str, u32, u64)]) -> Federation {
         let mut out = Federation::default();
         for (name, hosts, cores) in clusters {
             let id = ClusterId::new(*name);
-            let cluster = Cluster {
-                id: id.clone(),
-                name: (*name).to_owned(),
-                version: Version(1),
-                wish: Wish::Active,
-                mesos: String::new(),
-                labels: BTreeMap::new(),
-                accepted_loss: 0,
-                forgotten: Default::default(),
-                volumes: BTreeMap::new(),
-                drains: Default::default(),
-                host_pools: Default::default(),
-            };
+            let cluster = Cluster::new(id.clone(), name);
             let state = ClusterState {
                 cluster: id.clone(),
                 health: ClusterHealth::default(),

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, CheckAnswer, Next, Stepped};
 use crate::create::{CreateJob, create_job};
-use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Host, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Host};
 use echelon_core_model::control::Control;
 use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
@@ -83,17 +83,8 @@ impl Memory {
     pub fn add_cluster(&mut self, name: &str) -> ClusterId {
         let id = ClusterId::new(name);
         let cluster = Cluster {
-            id: id.clone(),
-            name: name.to_owned(),
-            version: Version(1),
-            wish: Wish::Active,
             mesos: "http://m".to_owned(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            forgotten: Default::default(),
-            volumes: std::collections::BTreeMap::new(),
-            drains: echelon_core_model::drain::Drains::default(),
-            host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
+            ..Cluster::new(id.clone(), name)
         };
         self.clusters.insert(id.clone(), cluster);
         self.health(&id, Health::Healthy, NOW);

@@ -91,11 +91,13 @@ impl Cluster {
     /// so `known` has the clusters that have left, too.
     #[must_use]
     pub fn fresh_id(known: &[Self], name: &str) -> ClusterId {
-        let is_free = |id: &ClusterId| known.iter().all(|cluster| cluster.id != *id);
-        let first = ClusterId::new(name);
-        let numbered = (2..=u32::MAX).map(|n| ClusterId::new(format!("{name}-{n}")));
-        let mut ids = std::iter::once(first.clone()).chain(numbered);
-        ids.find(is_free).unwrap_or(first)
+        let mut id = ClusterId::new(name);
+        let mut number = 1u64;
+        while known.iter().any(|cluster| cluster.id == id) {
+            number += 1;
+            id = ClusterId::new(format!("{name}-{number}"));
+        }
+        id
     }
 
     /// Whether it is one of this name that has not left.

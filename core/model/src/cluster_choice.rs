@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// Most selectors in one list of a job.
 pub const MAX_SELECTORS: usize = 1024;
+/// Most clusters that a job may require.
+pub const MAX_LEAST_CLUSTERS: u32 = 1_000;
 /// Largest weight.
 pub const MAX_WEIGHT: u32 = 1_000_000;
 
@@ -221,10 +223,10 @@ impl ClusterChoice {
         let mut maps = Vec::new();
         match &self.prefer {
             Preference::Ordered(list) => lists.push(("prefer", list)),
-            Preference::Weighted(weights) => maps.push(("prefer", weights)),
+            Preference::Weighted(weights) => maps.push(("prefer_weights", weights)),
         }
         if let Spread::Weights(weights) = &self.spread {
-            maps.push(("spread.weights", weights));
+            maps.push(("weights", weights));
         }
         let mut out = Vec::new();
         for (field, list) in lists {
@@ -353,8 +355,8 @@ mod tests {
                 "only[0] east",
                 "fail_over_only[0] a",
                 "fail_over_only[1] b",
-                "prefer[west] west",
-                "spread.weights[north] north"
+                "prefer_weights[west] west",
+                "weights[north] north"
             ]
         );
     }

@@ -35,7 +35,8 @@ impl Shard {
         self.placing.hungrier(self.now, self.config.timing.commit_delay);
     }
 
-    /// Instances with a run on some hosts, those included whose launch has not left: they are not counted there yet.
+    /// Instances with a run on some hosts. A run with a launch that has not left is among them, though it is not
+    /// counted at its host yet.
     fn instances_on(&self, hosts: &BTreeSet<HostId>) -> BTreeSet<At> {
         let tasks = self.hosts.tasks_on(hosts);
         let counted = tasks.iter().filter_map(|task| self.picture.run_at(task));

@@ -38,8 +38,8 @@ impl Shard {
         self.unread_specs.values().any(|s| s.is_asked)
     }
 
-    /// Whether all runs are counted at their hosts. One whose spec is not read yet has no room that could be
-    /// counted.
+    /// Whether all runs are counted at their hosts. Without its spec the size of a run is not
+    /// known.
     pub(crate) fn has_counted_runs(&self) -> bool {
         !self.is_recovering() && !self.reads_specs()
     }

@@ -1,11 +1,10 @@
 //! Host pools: made, planned, moved to, taken back and deleted by JSON.
 
 use crate::world::World;
-use echelon_core_model::cluster::{Cluster, Host, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::host_pool::{HostPlace, HostPoolWishes};
+use echelon_core_model::cluster::{Cluster, Host};
+use echelon_core_model::host_pool::HostPlace;
 use echelon_core_model::store::{Batch, Decision, Role, ShardRow, Stamp, Write};
-use echelon_core_model::{ClusterId, Epoch, HostId, HostPoolName, Resources, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, HostId, HostPoolName, Resources, Timestamp};
 use std::collections::BTreeMap;
 
 pub fn host(id: &str, tasks: u32) -> Host {
@@ -44,17 +43,8 @@ async fn writes(world: &World, sequence: u64, writes: Vec<Write>) {
 async fn start() -> World {
     let world = World::start().await;
     let cluster = Cluster {
-        id: ClusterId::new("c"),
-        name: "east".into(),
-        version: Version(1),
-        wish: Wish::Active,
         mesos: "http://127.0.0.1:1".into(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        forgotten: Default::default(),
-        volumes: BTreeMap::new(),
-        drains: Drains::default(),
-        host_pools: HostPoolWishes::default(),
+        ..Cluster::new(ClusterId::new("c"), "east")
     };
     let add = Decision::PutCluster {
         cluster,

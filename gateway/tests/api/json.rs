@@ -2,10 +2,9 @@
 
 use crate::http::ask;
 use crate::world::{HELLO, World};
-use echelon_core_model::cluster::{Cluster, Heartbeat, MassLoss, Wish};
+use echelon_core_model::cluster::{Cluster, Heartbeat, MassLoss};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
-use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
-use std::collections::BTreeMap;
+use echelon_core_model::{ClusterId, Epoch, Timestamp};
 
 #[tokio::test]
 async fn a_job_goes_from_create_to_delete() {
@@ -361,17 +360,8 @@ async fn a_mass_loss_is_shown_and_accepted() {
     let world = World::start().await;
     let cluster = ClusterId::new("east");
     let added = Cluster {
-        id: cluster.clone(),
-        name: "east".into(),
-        version: Version(1),
-        wish: Wish::Active,
         mesos: "http://127.0.0.1:1".into(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        forgotten: Default::default(),
-        volumes: std::collections::BTreeMap::new(),
-        drains: echelon_core_model::drain::Drains::default(),
-        host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
+        ..Cluster::new(cluster.clone(), "east")
     };
     let add = Decision::PutCluster {
         cluster: added,

@@ -4,19 +4,16 @@ use crate::host_pools::host;
 use crate::world::{HELLO, World};
 use echelon_core_model::assignment::{AssignedRange, Assignment};
 use echelon_core_model::bucket::assignment_partition;
-use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::host_pool::HostPoolWishes;
+use echelon_core_model::cluster::{Cluster, Heartbeat};
 use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::log::{KeptLog, KeptRun, KeptRuns, NoTail, Tail, Tails};
 use echelon_core_model::store::{Batch, Decision, Role, Stamp, Write};
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, RunNumber,
-    RunState, Timestamp, Version,
+    RunState, Timestamp,
 };
 use echelon_proto::echelon::shard::v1 as wire;
 use echelon_proto::echelon::v1;
-use std::collections::BTreeMap;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
@@ -116,17 +113,8 @@ fn running(number: u32) -> Run {
 async fn place(world: &World, job: JobId, address: String) {
     let (cluster, main, epoch) = (ClusterId::new("c"), GroupName::new("main"), Epoch(1));
     let added = Cluster {
-        id: cluster.clone(),
-        name: "east".into(),
-        version: Version(1),
-        wish: Wish::Active,
         mesos: "http://127.0.0.1:1".into(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        forgotten: Default::default(),
-        volumes: BTreeMap::new(),
-        drains: Drains::default(),
-        host_pools: HostPoolWishes::default(),
+        ..Cluster::new(cluster.clone(), "east")
     };
     let mut assignment = Assignment::new(job);
     let range = AssignedRange {

@@ -4,20 +4,16 @@
 use crate::http::Answer;
 use crate::limits::Hanging;
 use crate::world::{HELLO, MEMBER, World};
-use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::forgotten::ForgottenHosts;
+use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity};
 use echelon_core_model::health::{ClusterHealth, Health};
-use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::resources::Resources;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
 use echelon_core_model::store::{self, Batch, Decision, Stamp, Write};
-use echelon_core_model::{ClusterId, Epoch, Timestamp, Version};
+use echelon_core_model::{ClusterId, Epoch, Timestamp};
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
 use echelon_io_storage::Store;
 use echelon_proto::role::role_service;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -110,17 +106,8 @@ fn holds(answer: &Answer, name: &str) -> Option<bool> {
 async fn add_east(storage: &dyn Store) {
     let east = ClusterId::new("east");
     let cluster = Cluster {
-        id: east.clone(),
-        name: "east".to_owned(),
-        version: Version(1),
-        wish: Wish::Active,
         mesos: "m:5050".to_owned(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        volumes: BTreeMap::new(),
-        drains: Drains::default(),
-        host_pools: HostPoolWishes::default(),
-        forgotten: ForgottenHosts::default(),
+        ..Cluster::new(east.clone(), "east")
     };
     let decision = Decision::PutCluster {
         cluster,

@@ -2,7 +2,9 @@
 
 use super::{Problems, at};
 use crate::echelon::v1;
-use echelon_core_model::cluster_choice::{ClusterChoice, CostRule, MAX_WEIGHT, Preference, Spread};
+use echelon_core_model::cluster_choice::{
+    ClusterChoice, CostRule, MAX_LEAST_CLUSTERS, MAX_WEIGHT, Preference, Spread,
+};
 use std::collections::BTreeMap;
 
 pub(super) fn cluster_choice(c: &ClusterChoice) -> v1::ClusterChoice {
@@ -43,7 +45,7 @@ pub(super) fn read_cluster_choice(
         only: c.only,
         prefer: read_preference(c.prefer, c.prefer_weights, path, problems),
         spread,
-        min_clusters: c.min_clusters.max(1),
+        min_clusters: read_least(c.min_clusters, path, problems),
         max_share: read_share(c.max_share, path, problems),
         fail_over_only: c.fail_over_only,
         near: c.near,
@@ -108,6 +110,18 @@ fn read_weights(
         }
     }
     weights
+}
+
+fn read_least(clusters: u32, path: &str, problems: &mut Problems) -> u32 {
+    match clusters {
+        0 => 1,
+        1..=MAX_LEAST_CLUSTERS => clusters,
+        _ => {
+            let text = format!("must be 1 to {MAX_LEAST_CLUSTERS}");
+            problems.add(at(path, "min_clusters"), text);
+            1
+        }
+    }
 }
 
 fn read_share(percent: u32, path: &str, problems: &mut Problems) -> u32 {

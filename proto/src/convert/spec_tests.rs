@@ -81,6 +81,7 @@ fn every_problem_is_told_with_its_path() {
             weights: [("east".to_owned(), 1_000_001)].into(),
             prefer: vec!["east".to_owned()],
             prefer_weights: [("east".to_owned(), 1)].into(),
+            min_clusters: 1_001,
             max_share: 101,
             cost: 9,
             ..v1::ClusterChoice::default()
@@ -128,6 +129,7 @@ fn every_problem_is_told_with_its_path() {
             "job.spec.clusters.spread",
             "job.spec.clusters.weights[east]",
             "job.spec.clusters.prefer_weights",
+            "job.spec.clusters.min_clusters",
             "job.spec.clusters.max_share",
             "job.spec.clusters.cost",
             "job.spec.on_unreachable",

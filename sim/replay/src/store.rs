@@ -1,16 +1,13 @@
 //! A storage that answers at once, for whoever steps a resource manager by himself. Of jobs it asks whoever knows them; what else the
 //! resource manager writes it never has to read again, as it never fails.
 
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::Cluster;
 use echelon_core_model::control::Control;
-use echelon_core_model::drain::Drains;
-use echelon_core_model::host_pool::HostPoolWishes;
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Op, OpResult, Query, Stamp};
-use echelon_core_model::{ClusterId, JobId, Version};
-use std::collections::BTreeMap;
+use echelon_core_model::{ClusterId, JobId};
 
 /// Who knows the jobs that are stored.
 pub trait Jobs {
@@ -84,17 +81,5 @@ impl<J: Jobs> Store<J> {
 /// The row of a cluster of this name and id that takes work.
 #[must_use]
 pub fn cluster(name: &str) -> Cluster {
-    Cluster {
-        id: ClusterId::new(name),
-        name: name.to_owned(),
-        version: Version(1),
-        wish: Wish::Active,
-        mesos: String::new(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        forgotten: Default::default(),
-        volumes: BTreeMap::new(),
-        drains: Drains::default(),
-        host_pools: HostPoolWishes::default(),
-    }
+    Cluster::new(ClusterId::new(name), name)
 }

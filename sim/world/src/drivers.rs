@@ -17,11 +17,9 @@ use crate::switch::Switch;
 use crate::trace::Trace;
 use crate::trees::Trees;
 use crate::world::{BEGIN, Item, World};
-use echelon_core_model::cluster::{Cluster, Wish};
-use echelon_core_model::drain::Drains;
-use echelon_core_model::host_pool::HostPoolWishes;
+use echelon_core_model::cluster::Cluster;
 use echelon_core_model::store::{Decision, Op, Role};
-use echelon_core_model::{ClusterId, Span, Timestamp, Version};
+use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_placement as placement;
 use echelon_core_resource_manager::{self as rm, ResourceManager};
 use echelon_core_shard::{self as shard, Shard};
@@ -117,19 +115,7 @@ impl World {
     }
 
     pub(crate) fn store_cluster(&mut self, id: &ClusterId) {
-        let cluster = Cluster {
-            id: id.clone(),
-            name: id.to_string(),
-            version: Version(1),
-            wish: Wish::Active,
-            mesos: String::new(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            forgotten: Default::default(),
-            volumes: BTreeMap::new(),
-            drains: Drains::default(),
-            host_pools: HostPoolWishes::default(),
-        };
+        let cluster = Cluster::new(id.clone(), &id.to_string());
         self.store.perform(Op::Decide(Decision::PutCluster {
             cluster,
             expected: None,

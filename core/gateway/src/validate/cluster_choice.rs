@@ -2,11 +2,11 @@
 
 use super::Violations;
 use super::text::is_line;
-use echelon_core_model::cluster_choice::{ClusterChoice, MAX_SELECTORS, Preference, Spread};
+use echelon_core_model::cluster_choice::{
+    ClusterChoice, MAX_LEAST_CLUSTERS, MAX_SELECTORS, Preference, Spread,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most clusters that a job may be required to use.
-const MOST_CLUSTERS: u32 = 1_000;
 /// Most labels of a job's data.
 const MOST_LABELS: usize = 64;
 
@@ -34,9 +34,9 @@ pub(super) fn cluster_choice(c: &ClusterChoice, path: &str, out: &mut Violations
         selectors(&keys, &format!("{path}.{field}"), out);
     }
     out.check(
-        (1..=MOST_CLUSTERS).contains(&c.min_clusters),
+        (1..=MAX_LEAST_CLUSTERS).contains(&c.min_clusters),
         format!("{path}.min_clusters"),
-        format!("must be 1 to {MOST_CLUSTERS}"),
+        format!("must be 1 to {MAX_LEAST_CLUSTERS}"),
     );
     near(&c.near, &format!("{path}.near"), out);
 }
@@ -73,7 +73,7 @@ fn near(labels: &BTreeMap<String, String>, path: &str, out: &mut Violations) {
     out.check(lines, path, "must be keys and values of labels of clusters");
 }
 
-/// Checks that a job whose instances belong together, or to hosts, is not divided over clusters.
+/// Checks that a job is not divided over clusters, since its instances belong together or to hosts.
 pub(super) fn undivided(c: &ClusterChoice, path: &str, why: &str, out: &mut Violations) {
     let fields = [
         ("spread", c.spread != Spread::Even),

@@ -137,7 +137,7 @@ impl JobView {
         heads.map(|h| h.version).max().unwrap_or_default()
     }
 
-    /// Where it is at home. Of a job whose head is not known it does not matter: nothing of it is assigned.
+    /// Where it is at home. While its head is not known nothing of it is assigned, and any home will do.
     #[must_use]
     pub fn home(&self) -> HomeKey {
         self.head.as_ref().map(|head| head.home).unwrap_or_default()

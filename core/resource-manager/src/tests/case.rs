@@ -209,19 +209,7 @@ impl Case {
     pub fn cluster(mut self, name: &str, cores: u64) -> Self {
         let id = ClusterId::new(name);
         self.shards.insert(id.clone(), ModelShard::new(id.clone(), cores));
-        let cluster = Cluster {
-            id,
-            name: name.to_owned(),
-            version: Version(1),
-            wish: Wish::Active,
-            mesos: String::new(),
-            labels: BTreeMap::new(),
-            accepted_loss: 0,
-            forgotten: Default::default(),
-            volumes: std::collections::BTreeMap::new(),
-            drains: echelon_core_model::drain::Drains::default(),
-            host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
-        };
+        let cluster = Cluster::new(id, name);
         self.decide(Decision::PutCluster {
             cluster,
             expected: None,

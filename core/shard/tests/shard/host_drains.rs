@@ -1,7 +1,7 @@
 //! Hosts that operators want empty: our work leaves first, then Mesos is asked about the agent, and an agent that we had drained is
 //! offered again when nobody wants it empty any more, whoever leads by then.
 
-use crate::world::{World, range, seconds};
+use crate::world::{Storage, World, range, seconds};
 use echelon_core_hosts::Call;
 use echelon_core_model::directive::Order;
 use echelon_core_model::drain::{AgentDrain, Drains, HostDrain, Stays};
@@ -9,6 +9,7 @@ use echelon_core_model::store::{Answer, Query, ShardRow};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, ReasonCode, RunState, Timestamp};
 use echelon_core_testkit::build::JobBuilder;
+use std::collections::BTreeSet;
 
 /// Four instances on two hosts, and the first one's host.
 fn four(spec: &JobBuilder) -> (World, HostId) {
@@ -94,6 +95,27 @@ fn a_host_is_emptied_within_max_unavailable_and_then_its_agent_is_drained() {
     assert!(w.cluster.drained.is_empty());
     assert!(own(&w).drained_agents.is_empty());
     assert_eq!((asked(&w), agent_of(&w, &host)), (1, None));
+}
+
+#[test]
+fn a_run_with_a_launch_that_has_not_left_is_looked_at_when_its_host_drains() {
+    let mut w = World::serving();
+    w.store_job(&JobBuilder::service("web", 4).build());
+    w.order(&[range(0, 3)], 0);
+    w.run(seconds(2));
+    // Intents are under way until storage answers.
+    w.storage = Storage::StallsCommits;
+    w.send_order(&[range(0, 3)], &[(1, 4)], 4);
+    w.run(seconds(1));
+    let hosts: BTreeSet<HostId> = (0..4).map(|n| w.record(n).unwrap().run.unwrap().host).collect();
+    assert_eq!(w.accepted(), Vec::<String>::new());
+    let host = hosts.first().unwrap().clone();
+    // The world judges after each step whether each instance is in the sets that it belongs to.
+    w.direct(Order::Drains(wish(1, &host, w.now)));
+    w.unstall();
+    w.run(seconds(60));
+    assert_eq!(w.states(4), [RunState::Running; 4]);
+    assert_eq!(there(&w, &host), 0);
 }
 
 #[test]

@@ -344,6 +344,36 @@ fn an_end_for_good_keeps_a_volume_unless_its_job_says_otherwise() {
 }
 
 #[test]
+fn a_group_with_a_volume_waits_for_its_newest_spec_before_it_goes_to_the_archive() {
+    let spec = database().reclaimed().build();
+    let mut w = with_disk();
+    w.cluster.drops_accepts = true;
+    w.store_job(&spec);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    let (_, host) = volume(&w, 0);
+    w.hear(&task(0, 1, 1), TaskState::Gone, host.as_str());
+    w.wish(&spec, Desired::Stopped, 0);
+    w.send_order(&[range(0, 0)], &[(1, 1)], 1);
+    w.run(seconds(5));
+    // It has ended, no host has offered its volume, and a newer spec is not read yet.
+    w.slow_specs = true;
+    w.wish(&spec, Desired::Deleted, 0);
+    w.send_order(&[range(0, 0)], &[(1, 1)], 1);
+    w.direct(Order::Archive(job()));
+    w.run(seconds(5));
+    assert_eq!(
+        w.shard.slices().count(),
+        1,
+        "the spec says what becomes of the volume"
+    );
+    w.unstall();
+    w.run(seconds(5));
+    assert_eq!(w.shard.slices().count(), 0);
+    assert_eq!(wishes(&w).len(), 1, "it is to be destroyed where it shows up");
+}
+
+#[test]
 fn a_volume_that_shows_up_after_its_job_went_to_the_archive_is_reclaimed() {
     let spec = database().reclaimed().build();
     let mut w = with_disk();

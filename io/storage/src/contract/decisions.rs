@@ -13,7 +13,6 @@ use echelon_core_model::store::{
 };
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::{ClusterId, Epoch, HostPoolName, JobId, PoolId, RequestId, Timestamp, Version};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn put_head(job: JobId, version: u64, expected: Option<u64>) -> Decision {
@@ -425,17 +424,8 @@ pub async fn of_many_changes_of_the_tree_none_is_lost(case: &Case) {
 /// One of each kind, all about a number; the pool tree's version is that number, the others have nothing before them.
 pub(super) fn decisions_about(n: u64) -> Vec<Decision> {
     let cluster = Cluster {
-        id: ClusterId::new(format!("c{n}")),
-        name: format!("name of c{n}"),
-        version: Version(1),
-        wish: Wish::Active,
         mesos: "m:5050".to_owned(),
-        labels: BTreeMap::new(),
-        accepted_loss: 0,
-        forgotten: Default::default(),
-        volumes: std::collections::BTreeMap::new(),
-        drains: echelon_core_model::drain::Drains::default(),
-        host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
+        ..Cluster::new(ClusterId::new(format!("c{n}")), &format!("name of c{n}"))
     };
     vec![
         put_head(job(n), 1, None),

@@ -35,11 +35,10 @@ pub use unread::*;
 use crate::Store;
 use async_trait::async_trait;
 use echelon_core_model::ClusterId;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::Epoch;
+use echelon_core_model::cluster::Cluster;
 use echelon_core_model::store::{Answer, Batch, Consistency, Decided, Decision, Query, Role, Stamp, Write};
-use echelon_core_model::{Epoch, Version};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a test can do to a storage's answers.
@@ -100,17 +99,8 @@ impl Case {
     pub async fn with_clusters(&self, ids: &[&str]) {
         for id in ids {
             let cluster = Cluster {
-                id: ClusterId::new(id),
-                name: format!("name of {id}"),
-                version: Version(1),
-                wish: Wish::Active,
                 mesos: format!("{id}:5050"),
-                labels: BTreeMap::new(),
-                accepted_loss: 0,
-                forgotten: Default::default(),
-                volumes: std::collections::BTreeMap::new(),
-                drains: echelon_core_model::drain::Drains::default(),
-                host_pools: echelon_core_model::host_pool::HostPoolWishes::default(),
+                ..Cluster::new(ClusterId::new(id), &format!("name of {id}"))
             };
             let expected = None;
             self.decides(Decision::PutCluster { cluster, expected }).await;
