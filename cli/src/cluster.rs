@@ -1,5 +1,7 @@
 //! `echelon cluster ...`
 
+mod work;
+
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::host;
@@ -12,7 +14,11 @@ use echelon_clients_rust::{self as client, Client, v1};
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List clusters
-    List,
+    List {
+        /// Also those that were removed
+        #[arg(long)]
+        all: bool,
+    },
     /// Show one cluster, with the first of what is unreachable there
     Get {
         /// Name or id
@@ -28,6 +34,9 @@ pub enum Command {
         /// Give it no work until `echelon cluster activate`
         #[arg(long)]
         cordoned: bool,
+        /// Only show what it would mean
+        #[arg(long)]
+        plan: bool,
     },
     /// Change its labels, which jobs select and prefer clusters by
     Update {
@@ -39,23 +48,52 @@ pub enum Command {
         /// Remove a label; repeat for more
         #[arg(long = "remove-label", value_name = "KEY")]
         removed: Vec<String>,
+        /// Only show what it would mean
+        #[arg(long)]
+        plan: bool,
     },
     /// Give it nothing new; what runs there goes on
     Cordon {
         /// Name or id
         cluster: String,
+        /// Only show what it would mean
+        #[arg(long)]
+        plan: bool,
     },
     /// Move work off, as far as it may run elsewhere; daemons stay on its hosts
     Drain {
         /// Name or id
         cluster: String,
+        /// Only show what it would mean: what moves, what stays and why
+        #[arg(long, conflicts_with = "wait")]
+        plan: bool,
+        /// Return when nothing but daemons is left, and show what stays and why meanwhile
+        #[arg(long)]
+        wait: bool,
     },
     /// Take it into service again
     Activate {
         /// Name or id
         cluster: String,
+        /// Only show what it would mean
+        #[arg(long)]
+        plan: bool,
     },
-    /// Have the tasks of a mass loss replaced: you are sure that they do not run any more
+    /// Remove it for good, once it is drained: daemons end, its shard leaves Mesos and deletes what is stored of it
+    Remove {
+        /// Name or id
+        cluster: String,
+        /// Leave persistent volumes on their hosts, unlisted
+        #[arg(long)]
+        forget_volumes: bool,
+        /// Only show what it would mean, and what is in the way
+        #[arg(long, conflicts_with = "wait")]
+        plan: bool,
+        /// Return when it is gone
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Accept that many hosts of a living cluster are gone: you are sure that their tasks do not run any more
     AcceptLoss {
         /// Name or id
         cluster: String,
@@ -65,28 +103,73 @@ pub enum Command {
 /// Runs a verb.
 pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
     match command {
-        Command::List => list(context).await,
+        Command::List { all } => list(context, all).await,
         Command::Get { cluster } => get(context, &cluster).await,
         Command::Add {
             name,
             labels,
             cordoned,
+            plan,
         } => {
             let wish = if cordoned {
                 v1::ClusterWish::Cordoned
             } else {
                 v1::ClusterWish::Active
             };
-            add(context, name, wish, labels).await
+            let new = v1::Cluster {
+                display_name: name,
+                wish: i32::from(wish),
+                labels: labels.into_iter().collect(),
+                ..v1::Cluster::default()
+            };
+            if plan {
+                return work::plan(context, new, &[]).await;
+            }
+            add(context, new).await
         }
         Command::Update {
             cluster,
             labels,
             removed,
-        } => update(context, &cluster, labels, &removed).await,
-        Command::Cordon { cluster } => wish(context, &cluster, v1::ClusterWish::Cordoned).await,
-        Command::Drain { cluster } => wish(context, &cluster, v1::ClusterWish::Draining).await,
-        Command::Activate { cluster } => wish(context, &cluster, v1::ClusterWish::Active).await,
+            plan,
+        } => {
+            let changed = labelled(context, &cluster, labels, &removed).await?;
+            if plan {
+                return work::plan(context, changed, &["labels"]).await;
+            }
+            change(context, changed, "labels").await
+        }
+        Command::Cordon { cluster, plan } => {
+            let cordoned = wished(&cluster, v1::ClusterWish::Cordoned);
+            wish(context, cordoned, plan).await
+        }
+        Command::Drain { cluster, plan, wait } => {
+            let draining = wished(&cluster, v1::ClusterWish::Draining);
+            wish(context, draining, plan).await?;
+            if wait {
+                work::wait_drained(context, &cluster).await?;
+            }
+            Ok(())
+        }
+        Command::Activate { cluster, plan } => {
+            let active = wished(&cluster, v1::ClusterWish::Active);
+            wish(context, active, plan).await
+        }
+        Command::Remove {
+            cluster,
+            forget_volumes,
+            plan,
+            wait,
+        } => {
+            if plan {
+                return work::plan(context, wished(&cluster, v1::ClusterWish::Removing), &["wish"]).await;
+            }
+            let removing = remove(context, &cluster, forget_volumes).await?;
+            if wait {
+                work::wait_removed(context, &removing).await?;
+            }
+            Ok(())
+        }
         Command::AcceptLoss { cluster } => accept_loss(context, &cluster).await,
     }
 }
@@ -100,14 +183,15 @@ pub(crate) async fn one_or_all(client: &Client, named: Option<String>) -> Result
     Ok(all.rows.into_iter().map(|c| c.cluster_id).collect())
 }
 
-async fn list(context: &Context) -> Result<(), Failure> {
-    let all = client::clusters(
+async fn list(context: &Context, with_removed: bool) -> Result<(), Failure> {
+    let mut all = client::clusters(
         &context.client().await?,
         v1::ListClustersRequest::default(),
         usize::MAX,
     )
     .await?
     .rows;
+    all.retain(|c| with_removed || c.wish() != v1::ClusterWish::Removed);
     let listing = Listing {
         columns: &[
             "CLUSTER", "DESIRED", "HEALTH", "SINCE", "CAUSE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD",
@@ -295,21 +379,9 @@ fn label(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| format!("`{text}` is not of the form KEY=VALUE"))
 }
 
-async fn add(
-    context: &Context,
-    name: String,
-    wish: v1::ClusterWish,
-    labels: Vec<(String, String)>,
-) -> Result<(), Failure> {
+async fn add(context: &Context, new: v1::Cluster) -> Result<(), Failure> {
     let client = context.client().await?;
-    let request = v1::AddClusterRequest {
-        cluster: Some(v1::Cluster {
-            display_name: name,
-            wish: i32::from(wish),
-            labels: labels.into_iter().collect(),
-            ..v1::Cluster::default()
-        }),
-    };
+    let request = v1::AddClusterRequest { cluster: Some(new) };
     let added = client.repeat(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.add_cluster(request).await }
@@ -318,13 +390,14 @@ async fn add(
     Ok(())
 }
 
-/// Changes labels on what they were when they were read: another change in between is refused by its etag.
-async fn update(
+/// A cluster with changed labels, on what they were when they were read: another change in between is refused by
+/// its etag.
+async fn labelled(
     context: &Context,
     cluster: &str,
     labels: Vec<(String, String)>,
     removed: &[String],
-) -> Result<(), Failure> {
+) -> Result<v1::Cluster, Failure> {
     if labels.is_empty() && removed.is_empty() {
         return Err(Failure::wrong(
             "nothing is to change: give --label or --remove-label",
@@ -339,16 +412,36 @@ async fn update(
     }
     all.retain(|key, _| !removed.contains(key));
     all.extend(labels);
+    Ok(v1::Cluster {
+        name: format!("clusters/{cluster}"),
+        labels: all,
+        etag: seen.etag,
+        ..v1::Cluster::default()
+    })
+}
+
+/// A cluster with another desired state.
+fn wished(cluster: &str, wish: v1::ClusterWish) -> v1::Cluster {
+    v1::Cluster {
+        name: format!("clusters/{cluster}"),
+        wish: i32::from(wish),
+        ..v1::Cluster::default()
+    }
+}
+
+async fn wish(context: &Context, wished: v1::Cluster, plan: bool) -> Result<(), Failure> {
+    if plan {
+        return work::plan(context, wished, &["wish"]).await;
+    }
+    change(context, wished, "wish").await
+}
+
+async fn change(context: &Context, changed: v1::Cluster, field: &str) -> Result<(), Failure> {
     let client = context.client().await?;
     let request = v1::UpdateClusterRequest {
-        cluster: Some(v1::Cluster {
-            name: format!("clusters/{cluster}"),
-            labels: all,
-            etag: seen.etag,
-            ..v1::Cluster::default()
-        }),
+        cluster: Some(changed),
         update_mask: Some(prost_types::FieldMask {
-            paths: vec!["labels".to_owned()],
+            paths: vec![field.to_owned()],
         }),
     };
     let changed = client.change(|| {
@@ -359,22 +452,18 @@ async fn update(
     Ok(())
 }
 
-async fn wish(context: &Context, cluster: &str, wish: v1::ClusterWish) -> Result<(), Failure> {
+async fn remove(context: &Context, cluster: &str, forget_volumes: bool) -> Result<v1::Cluster, Failure> {
     let client = context.client().await?;
-    let request = v1::UpdateClusterRequest {
-        cluster: Some(v1::Cluster {
-            name: format!("clusters/{cluster}"),
-            wish: i32::from(wish),
-            ..v1::Cluster::default()
-        }),
-        update_mask: Some(prost_types::FieldMask {
-            paths: vec!["wish".to_owned()],
-        }),
+    let request = v1::RemoveClusterRequest {
+        name: format!("clusters/{cluster}"),
+        etag: String::new(),
+        forget_volumes,
     };
-    let changed = client.change(|| {
+    let removing = client.change(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
-        async move { service.update_cluster(request).await }
+        async move { service.remove_cluster(request).await }
     });
-    show(context, &named(changed.await?.cluster)?);
-    Ok(())
+    let removing = named(removing.await?.cluster)?;
+    show(context, &removing);
+    Ok(removing)
 }

@@ -114,7 +114,7 @@ fn show(
         federation
             .clusters
             .get(id)
-            .is_some_and(|cluster| cluster.wish != Wish::Left)
+            .is_some_and(|cluster| cluster.wish != Wish::Removed)
     };
     shown.retain(|id, of| {
         let stays = is_present(id);

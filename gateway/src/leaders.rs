@@ -218,7 +218,7 @@ async fn list(gateway: &Gateway, clusters: &watch::Sender<BTreeMap<ClusterId, St
     loop {
         match tokio::time::timeout(LIST_EVERY, ask::clusters(&gateway.facts)).await {
             Ok(Ok(all)) => {
-                let present = all.into_iter().filter(|cluster| cluster.wish != Wish::Left);
+                let present = all.into_iter().filter(|cluster| cluster.wish != Wish::Removed);
                 clusters.send_replace(present.map(|cluster| (cluster.id, cluster.name)).collect());
             }
             Ok(Err(error)) => tracing::debug!(%error, "the clusters cannot be listed at the moment"),

@@ -3,7 +3,7 @@
 
 use crate::telemetry::Telemetry;
 use echelon_core_gateway::{ApiError, ErrorReason};
-use echelon_core_model::cluster::Heartbeat;
+use echelon_core_model::cluster::{ClusterQuestion, Heartbeat};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
@@ -170,6 +170,14 @@ impl Links {
             .await?
             .figures
             .ok_or_else(unavailable)
+    }
+
+    /// Asks the resource manager what a cluster holds, and what would become of that.
+    pub(crate) async fn cluster_work(&self, question: &ClusterQuestion) -> Result<v1::ClusterWork, ApiError> {
+        let unavailable = || unavailable("it is not known what the cluster holds");
+        let mut client = self.resource_manager().await.ok_or_else(unavailable)?;
+        let asking = client.describe_cluster_work(question.to_wire());
+        answered(asking, unavailable).await?.work.ok_or_else(unavailable)
     }
 
     /// Asks the resource manager why a job waits for admission, and what would admit all of it.

@@ -78,7 +78,7 @@ async fn stored(gateway: &Gateway) -> Result<Stored, String> {
 }
 
 fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
-    let present = federation.clusters.values().filter(|c| c.wish != Wish::Left);
+    let present = federation.clusters.values().filter(|c| c.wish != Wish::Removed);
     let mut shown: Vec<_> = present
         .map(|cluster| {
             let view = ClusterView {

@@ -390,6 +390,7 @@ fn claim_report() -> impl Strategy<Value = ClaimReport> {
 fn directive() -> impl Strategy<Value = Directive> {
     let order = prop_oneof![
         Just(Order::Report),
+        Just(Order::TearDown),
         any_of::leadership().prop_map(Order::Hello),
         vec(slice_order(), 0..3).prop_map(Order::Slices),
         any_of::job().prop_map(Order::Archive),

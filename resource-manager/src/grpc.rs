@@ -3,8 +3,9 @@
 
 use crate::query::PictureQuery;
 use crate::run::Input;
-use crate::{admission, figures, plan};
+use crate::{admission, cluster_work, figures, plan};
 use echelon_core_model::JobId;
+use echelon_core_model::cluster::ClusterQuestion;
 use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
@@ -16,8 +17,8 @@ use echelon_proto::echelon::shard::v1::resource_manager_service_server::{
 };
 use echelon_proto::echelon::shard::v1::{
     CheckInstancesRequest, CheckInstancesResponse, DescribeAdmissionRequest, DescribeAdmissionResponse,
-    DescribePoolsRequest, DescribePoolsResponse, DescribeProgressRequest, DescribeProgressResponse,
-    HintRequest, HintResponse, PlanRequest, PlanResponse,
+    DescribeClusterWorkRequest, DescribeClusterWorkResponse, DescribePoolsRequest, DescribePoolsResponse,
+    DescribeProgressRequest, DescribeProgressResponse, HintRequest, HintResponse, PlanRequest, PlanResponse,
 };
 use echelon_proto::role::role_service;
 use std::sync::Arc;
@@ -163,6 +164,20 @@ impl ResourceManagerService for Service {
             .map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(DescribeAdmissionResponse {
             admission: Some(admission::to_wire(&answered)),
+        }))
+    }
+
+    async fn describe_cluster_work(
+        &self,
+        request: Request<DescribeClusterWorkRequest>,
+    ) -> Result<Response<DescribeClusterWorkResponse>, Status> {
+        let question = ClusterQuestion::from_wire(request.into_inner())
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let (answer, work) = oneshot::channel();
+        let query = PictureQuery::ClusterWork(question, answer);
+        let work = self.ask(Input::Query(query), work).await?;
+        Ok(Response::new(DescribeClusterWorkResponse {
+            work: Some(cluster_work::to_wire(&work)),
         }))
     }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod cluster_work;
 mod figures;
 mod grpc;
 mod link;

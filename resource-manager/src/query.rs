@@ -1,13 +1,14 @@
 //! Queries, answered in a thread of their own. It has a snapshot of the driver's picture, which is brought up to date on demand and at
 //! most once a second, so the thread that decides spends next to nothing on any query.
 
+use echelon_core_model::cluster::ClusterQuestion;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{JobId, Timestamp};
 use echelon_core_resource_manager::{
-    JobQuestion, PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart, figures, plan,
-    unstored_progress,
+    ClusterWork, JobQuestion, PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart,
+    cluster_work, figures, plan, unstored_progress,
 };
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ pub(crate) enum PictureQuery {
     Plan(Box<JobSpec>, oneshot::Sender<Option<Box<Plan>>>),
     /// How the pools stand, or would stand under another tree.
     Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
+    /// What a cluster holds, and what would become of it.
+    ClusterWork(ClusterQuestion, oneshot::Sender<Option<Box<ClusterWork>>>),
     /// Why a job waits for admission. The answer is computed from what is sent, in another thread.
     Explain(JobId, oneshot::Sender<Option<Box<JobQuestion>>>),
     /// What became of jobs of which storage has no progress, and when that is asked.
@@ -103,6 +106,9 @@ impl PictureQuery {
         match self {
             Self::Plan(spec, answer) => drop(answer.send(Some(Box::new(plan(picture, &spec))))),
             Self::Figures(tree, answer) => drop(answer.send(Some(Box::new(figures(picture, tree))))),
+            Self::ClusterWork(question, answer) => {
+                drop(answer.send(Some(Box::new(cluster_work(picture, &question)))));
+            }
             Self::Explain(job, answer) => drop(answer.send(Some(Box::new(JobQuestion::new(picture, job))))),
             Self::Unstored(jobs, now, answer) => {
                 let rows = unstored_progress(picture, &jobs, now);
@@ -115,6 +121,7 @@ impl PictureQuery {
         match self {
             Self::Plan(_, answer) => drop(answer.send(None)),
             Self::Figures(_, answer) => drop(answer.send(None)),
+            Self::ClusterWork(_, answer) => drop(answer.send(None)),
             Self::Explain(_, answer) => drop(answer.send(None)),
             Self::Unstored(_, _, answer) => drop(answer.send(None)),
         }

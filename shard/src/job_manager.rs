@@ -7,13 +7,14 @@ use crate::log::Logs;
 use crate::measure::Measures;
 use crate::placement_engine::PlacementEngine;
 use crate::probing;
+use crate::register;
 use crate::serve::Parts;
 use crate::tails;
 use echelon_core_hosts as hosts;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
-use echelon_core_model::{TaskId, Timestamp};
+use echelon_core_model::{ClusterId, TaskId, Timestamp};
 use echelon_core_placement::Answer;
 use echelon_core_shard::{Effect, Event, LinkId, Mode, RunPage, Shard, Whereabouts};
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
@@ -74,6 +75,7 @@ pub(crate) struct JobManager {
     logs: Logs,
     inbox: mpsc::Sender<Input>,
     parts: Parts,
+    cluster: ClusterId,
     links: Links,
     led: Condition,
     /// That a leader drives its Mesos; a standby need not.
@@ -88,7 +90,7 @@ impl JobManager {
         hosts: HostManager,
         logs: Logs,
         inbox: mpsc::Sender<Input>,
-        (parts, cluster): (Parts, &str),
+        (parts, cluster): (Parts, ClusterId),
     ) -> Self {
         let led = parts.readiness.condition(
             &format!("shard of {cluster}"),
@@ -112,6 +114,7 @@ impl JobManager {
             logs,
             inbox,
             parts,
+            cluster,
             links: Links::default(),
             led,
             mesos,
@@ -125,13 +128,27 @@ impl JobManager {
         let mut sightings = self.parts.membership.watch(&role);
         let mut answers = probing::begin(self.hosts.probe(), &self.parts.shutdown);
         office.need_contact();
+        let (store, cluster) = (self.parts.store.clone(), self.cluster.clone());
+        let removed = register::removed(store.as_ref(), &cluster);
+        tokio::pin!(removed);
         let (mut batch, mut heard) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut events = Vec::new();
         loop {
             self.note_leader(&sightings.borrow_and_update());
             tokio::select! {
                 () = stop.cancelled() => break,
-                verdict = office.verdict() => events.push(self.on_verdict(verdict)),
+                () = &mut removed => {
+                    self.stand_down();
+                    break;
+                }
+                verdict = office.verdict() => {
+                    let is_elected = matches!(verdict, Verdict::Elected { .. });
+                    if is_elected && register::is_removed(store.as_ref(), &cluster).await {
+                        self.stand_down();
+                        break;
+                    }
+                    events.push(self.on_verdict(verdict));
+                }
                 _ = inputs.recv_many(&mut batch, BATCH) => {
                     events.extend(batch.drain(..).filter_map(|input| self.on_input(input)));
                 }
@@ -161,6 +178,12 @@ impl JobManager {
         if !leads || self.driver.is_subscribed() || self.driver.refused().is_some() {
             office.has_contact();
         }
+    }
+
+    /// The cluster was removed for good: this process never leads it again.
+    fn stand_down(&self) {
+        self.led.not_ready("its cluster was removed for good");
+        tracing::info!(cluster = %self.cluster, "the cluster was removed for good: this shard does nothing any more, it can be stopped");
     }
 
     fn note_leader(&self, sighting: &Sighting) {

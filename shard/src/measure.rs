@@ -270,6 +270,7 @@ const fn call_kind(call: &Call) -> &'static str {
         Call::Subscribe { .. } => "subscribe",
         Call::Accept { .. } => "accept",
         Call::Decline { .. } => "decline",
+        Call::TearDown => "teardown",
         Call::Revive => "revive",
         Call::Suppress => "suppress",
         Call::AnswerInverse { .. } => "answer_inverse",

@@ -24,7 +24,7 @@ pub enum RegisterError {
     /// Another cluster has this master.
     #[error(
         "cluster {name} cannot use the Mesos master {mesos}: cluster {other} has it already; give each cluster its own master, \
-         or make {other} leave first"
+         or remove {other} first"
     )]
     SameMaster {
         /// The shard's cluster.
@@ -82,6 +82,30 @@ pub(crate) async fn find(
     Err(RegisterError::Stopped(name.to_owned()))
 }
 
+/// How often a shard looks whether its cluster was removed.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How long a look may take.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether a cluster was removed for good. Storage that does not answer does not say so.
+pub(crate) async fn is_removed(store: &dyn Store, id: &ClusterId) -> bool {
+    let read = store.read(Query::Clusters, Consistency::Quorum);
+    let Ok(Ok(reading)) = tokio::time::timeout(LOOK_WITHIN, read).await else {
+        return false;
+    };
+    let Answer::Clusters(known) = reading.answer else {
+        return false;
+    };
+    known.iter().any(|c| c.id == *id && c.wish == Wish::Removed)
+}
+
+/// Returns when a cluster was removed for good.
+pub(crate) async fn removed(store: &dyn Store, id: &ClusterId) {
+    while !is_removed(store, id).await {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 /// What one look at storage gave.
 enum Attempt {
     Found(ClusterId),
@@ -127,7 +151,7 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt,
 
 /// The row as it is to be, where it is to change. `None`: there is none of this name.
 fn row(known: &[Cluster], name: &str, mesos: &str) -> Result<Option<FoundRow>, RegisterError> {
-    let present = known.iter().filter(|cluster| cluster.wish != Wish::Left);
+    let present = known.iter().filter(|cluster| cluster.wish != Wish::Removed);
     let mut others = present.filter(|cluster| cluster.name != name && cluster.mesos == mesos);
     if let Some(other) = others.next() {
         return Err(RegisterError::SameMaster {
@@ -181,7 +205,7 @@ mod tests {
         };
         assert_eq!(moves(&[]), None);
         assert_eq!(moves(&[cluster("b", "m:2", Wish::Active)]), None);
-        assert_eq!(moves(&[cluster("a", "m:1", Wish::Left)]), None);
+        assert_eq!(moves(&[cluster("a", "m:1", Wish::Removed)]), None);
         let there = [cluster("a", "m:1", Wish::Cordoned)];
         assert_eq!(moves(&there), Some(("a".to_owned(), None)));
         let moved = [cluster("a", "m:2", Wish::Active)];

@@ -166,7 +166,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     ));
     let hosts = HostManager::new(config.mesos, config.seed, addresses);
     let shutdown = parts.shutdown.clone();
-    let job_manager = JobManager::new((driver, measures), hosts, logs, inbox, (parts, cluster.as_str()));
+    let job_manager = JobManager::new((driver, measures), hosts, logs, inbox, (parts, cluster.clone()));
     shutdown.spawn(job_manager.run(role, office, inputs));
     Ok(Running { address, cluster })
 }

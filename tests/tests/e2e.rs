@@ -4,6 +4,8 @@
 
 #[path = "e2e/absence.rs"]
 mod absence;
+#[path = "e2e/cluster_life.rs"]
+mod cluster_life;
 #[path = "e2e/federation.rs"]
 mod federation;
 #[path = "e2e/marks.rs"]

@@ -73,7 +73,7 @@ impl Recorder<'_> {
             let (id, name) = (cluster.cluster_id.clone(), cluster.display_name.clone());
             self.clusters.insert(id, name);
             match cluster.wish() {
-                v1::ClusterWish::Left => {}
+                v1::ClusterWish::Removed => {}
                 v1::ClusterWish::Active => self.cluster(cluster).await?,
                 _ => self.leave_out(RecordCause::ClosedClusters, 1),
             }

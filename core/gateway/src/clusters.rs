@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 8;
-/// Most clusters, with those that have left.
+/// Most clusters, with those that were removed.
 const MAX_CLUSTERS: usize = 1_000;
 
 /// A cluster as a caller sees it.
@@ -106,32 +106,10 @@ pub async fn add_cluster<F: Facts>(facts: &F, new: &NewCluster) -> Result<Cluste
     check_new(new)?;
     for _ in 0..TRIES {
         let known = ask::settled_clusters(facts).await?;
-        if let Some(there) = known.iter().find(|c| c.is_present_as(&new.name)) {
-            if there.labels == new.labels && there.wish == new.wish {
-                return Ok(unheard(there.clone()));
-            }
-            return Err(ApiError::new(
-                ErrorReason::ClusterExists,
-                format!(
-                    "there is a cluster `{}` already; `echelon cluster update` changes it",
-                    new.name
-                ),
-            ));
+        let cluster = new_row(&known, new)?;
+        if known.contains(&cluster) {
+            return Ok(unheard(cluster));
         }
-        if known.len() >= MAX_CLUSTERS {
-            return Err(ApiError::new(
-                ErrorReason::TooManyClusters,
-                format!(
-                    "there are {} clusters, with those that have left; at most {MAX_CLUSTERS} are known",
-                    known.len()
-                ),
-            ));
-        }
-        let cluster = Cluster {
-            wish: new.wish,
-            labels: new.labels.clone(),
-            ..Cluster::new(Cluster::fresh_id(&known, &new.name), &new.name)
-        };
         let decision = Decision::PutCluster {
             cluster: cluster.clone(),
             expected: None,
@@ -149,6 +127,46 @@ pub async fn add_cluster<F: Facts>(facts: &F, new: &NewCluster) -> Result<Cluste
     ))
 }
 
+/// A cluster as it would be added, and is not.
+///
+/// # Errors
+/// As of [`add_cluster`], but for those of the write.
+pub async fn planned_cluster<F: Facts>(facts: &F, new: &NewCluster) -> Result<ClusterView, ApiError> {
+    check_new(new)?;
+    let known = ask::settled_clusters(facts).await?;
+    new_row(&known, new).map(unheard)
+}
+
+/// The row of a cluster to add, or of the same one that is there.
+fn new_row(known: &[Cluster], new: &NewCluster) -> Result<Cluster, ApiError> {
+    if let Some(there) = known.iter().find(|c| c.is_present_as(&new.name)) {
+        if there.labels == new.labels && there.wish == new.wish {
+            return Ok(there.clone());
+        }
+        return Err(ApiError::new(
+            ErrorReason::ClusterExists,
+            format!(
+                "there is a cluster `{}` already; `echelon cluster update` changes it",
+                new.name
+            ),
+        ));
+    }
+    if known.len() >= MAX_CLUSTERS {
+        return Err(ApiError::new(
+            ErrorReason::TooManyClusters,
+            format!(
+                "there are {} clusters, with those that were removed; at most {MAX_CLUSTERS} are known",
+                known.len()
+            ),
+        ));
+    }
+    Ok(Cluster {
+        wish: new.wish,
+        labels: new.labels.clone(),
+        ..Cluster::new(Cluster::fresh_id(known, &new.name), &new.name)
+    })
+}
+
 /// A cluster of which no shard has reported.
 const fn unheard(cluster: Cluster) -> ClusterView {
     ClusterView {
@@ -158,7 +176,11 @@ const fn unheard(cluster: Cluster) -> ClusterView {
     }
 }
 
-fn check_new(new: &NewCluster) -> Result<(), ApiError> {
+/// Checks the fields of a cluster to add.
+///
+/// # Errors
+/// Each field that is wrong.
+pub fn check_new(new: &NewCluster) -> Result<(), ApiError> {
     let mut out = Violations::default();
     out.check(
         text::is_label(&new.name),
@@ -177,7 +199,7 @@ fn check_new(new: &NewCluster) -> Result<(), ApiError> {
 /// Changes the wish or the labels.
 ///
 /// # Errors
-/// No such cluster, one that has left for good, an old etag, or storage.
+/// No such cluster, a field that is wrong, one that was removed, an old etag, or storage.
 pub async fn update_cluster<F: Facts>(
     facts: &F,
     wanted: &str,
@@ -188,6 +210,12 @@ pub async fn update_cluster<F: Facts>(
         check_etag(&change.etag, before.version, &format!("cluster `{wanted}`"))?;
         let mut after = before.clone();
         after.wish = change.wish.unwrap_or(before.wish);
+        if before.wish == Wish::Removing && after.wish != before.wish {
+            return Err(ApiError::new(
+                ErrorReason::ClusterRemoved,
+                format!("cluster `{wanted}` is being removed, and its shard may have left Mesos: that has no way back"),
+            ));
+        }
         if let Some(labels) = &change.labels {
             after.labels.clone_from(labels);
         }
@@ -246,10 +274,10 @@ pub(crate) async fn put<F: Facts>(
         if after == *before {
             return Ok(view(&federation, after));
         }
-        if before.wish == Wish::Left {
+        if before.wish == Wish::Removed {
             return Err(ApiError::new(
-                ErrorReason::ClusterLeft,
-                format!("cluster `{wanted}` has left for good; add it again, which gives it a new id"),
+                ErrorReason::ClusterRemoved,
+                format!("cluster `{wanted}` was removed for good; add it again, which gives it a new id"),
             ));
         }
         after.version = before.version.next();
@@ -267,8 +295,17 @@ pub(crate) async fn put<F: Facts>(
     ))
 }
 
-fn check(change: &ClusterChange) -> Result<(), ApiError> {
+/// Checks the fields of a change.
+///
+/// # Errors
+/// Each field that is wrong.
+pub fn check(change: &ClusterChange) -> Result<(), ApiError> {
     let mut out = Violations::default();
+    out.check(
+        !matches!(change.wish, Some(Wish::Removing | Wish::Removed)),
+        "cluster.wish",
+        "must be active, cordoned or draining; RemoveCluster removes a cluster",
+    );
     if let Some(labels) = &change.labels {
         check_labels(labels, &mut out);
     }
@@ -330,7 +367,7 @@ mod tests {
         assert_eq!(add("west", Wish::Draining), Err(ErrorReason::FieldInvalid));
         let row = store.clusters.values_mut().find(|c| c.name == "east");
         if let Some(row) = row {
-            row.wish = Wish::Left;
+            row.wish = Wish::Removed;
         }
         let again = NewCluster {
             name: "east".to_owned(),

@@ -95,8 +95,10 @@ pub enum ErrorReason {
     ClusterExists,
     /// As many clusters are known as may be.
     TooManyClusters,
-    /// The cluster has left for good.
-    ClusterLeft,
+    /// The cluster was removed for good, or is being removed.
+    ClusterRemoved,
+    /// Something is in the way of the cluster's removal.
+    ClusterInUse,
     /// No rollout of the job is under way.
     NoRollout,
     /// The job has no schedule.
@@ -157,7 +159,8 @@ impl ErrorReason {
             | Self::PoolInUse
             | Self::PoolDeleting
             | Self::InstanceNotBegun
-            | Self::ClusterLeft
+            | Self::ClusterRemoved
+            | Self::ClusterInUse
             | Self::TooManyClusters
             | Self::TooManyDrains
             | Self::TooManyWishes

@@ -16,6 +16,7 @@ pub mod ask;
 pub mod bounds;
 pub mod call;
 pub mod change;
+pub mod cluster_removal;
 pub mod clusters;
 pub mod control;
 pub mod create;

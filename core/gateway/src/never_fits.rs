@@ -19,7 +19,7 @@ pub async fn never_fits<F: Facts>(facts: &F, spec: &JobSpec) -> Result<Vec<Strin
 
 fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
     let clusters = federation.clusters.values();
-    let chosen = clusters.filter(|c| c.wish != Wish::Left && spec.clusters.allows(c.identity()));
+    let chosen = clusters.filter(|c| c.wish != Wish::Removed && spec.clusters.allows(c.identity()));
     let chosen: Vec<_> = chosen.collect();
     let of_group = |class: InstanceClass| {
         let refusals = chosen.iter().map(|c| {

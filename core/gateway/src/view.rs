@@ -84,7 +84,7 @@ impl Federation {
         let named = || self.clusters.values().filter(|c| c.name == wanted);
         self.clusters
             .get(&ClusterId::new(wanted))
-            .or_else(|| named().find(|c| c.wish != Wish::Left))
+            .or_else(|| named().find(|c| c.wish != Wish::Removed))
             .or_else(|| named().next())
     }
 
@@ -93,7 +93,11 @@ impl Federation {
     #[must_use]
     pub fn no_manager_since(&self, now: Timestamp) -> Option<Timestamp> {
         let is_fresh = |h: &&Heartbeat| now.since(h.at) <= FRESH;
-        let has_left = |h: &&Heartbeat| self.clusters.get(&h.cluster).is_none_or(|c| c.wish == Wish::Left);
+        let has_left = |h: &&Heartbeat| {
+            self.clusters
+                .get(&h.cluster)
+                .is_none_or(|c| c.wish == Wish::Removed)
+        };
         let heard = self.heartbeats.values().filter(|h| is_fresh(h) && !has_left(h));
         let since: Option<Vec<Timestamp>> = heard.map(|h| h.no_manager_since).collect();
         since?.into_iter().max()

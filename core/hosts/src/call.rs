@@ -131,6 +131,8 @@ pub enum Call {
         /// How long we are not to be asked again.
         refuse: Span,
     },
+    /// Remove our framework for good, with all of its tasks: its cluster is removed, and nothing of ours runs there (R37, R40).
+    TearDown,
     /// Offer again whatever there is.
     Revive,
     /// Offer nothing until revived.

@@ -1,6 +1,7 @@
 //! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
 
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::health::MasterId;
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp, VolumeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -183,6 +184,8 @@ pub enum Event {
         framework: String,
         /// Heartbeats come this often.
         heartbeat: echelon_core_model::time::Span,
+        /// Which master leads, if it says so.
+        master: Option<MasterId>,
     },
     /// New offers.
     Offers(Vec<Offer>),

@@ -175,6 +175,7 @@ impl Hosts {
             }
             Call::Subscribe { .. }
             | Call::UpdateFramework
+            | Call::TearDown
             | Call::Kill { .. }
             | Call::Acknowledge { .. }
             | Call::AcknowledgeOperation { .. }

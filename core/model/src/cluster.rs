@@ -24,8 +24,11 @@ pub enum Wish {
     Cordoned,
     /// Work moves off.
     Draining,
-    /// Gone for good.
-    Left,
+    /// It is to go for good: all of its work moves off or ends, then its shard leaves Mesos and deletes what is
+    /// stored of it.
+    Removing,
+    /// It is gone for good. Its name may be used again, its id may not.
+    Removed,
 }
 
 impl Wish {
@@ -36,8 +39,15 @@ impl Wish {
             Self::Active => "active",
             Self::Cordoned => "cordoned",
             Self::Draining => "draining",
-            Self::Left => "left",
+            Self::Removing => "removing",
+            Self::Removed => "removed",
         }
+    }
+
+    /// Whether work is to leave it.
+    #[must_use]
+    pub const fn moves_work_off(self) -> bool {
+        matches!(self, Self::Draining | Self::Removing)
     }
 }
 
@@ -88,7 +98,7 @@ impl Cluster {
     }
 
     /// The id of a new cluster: its name, unless another one has that as its id. An id is never used again,
-    /// so `known` has the clusters that have left, too.
+    /// so `known` has the clusters that were removed, too.
     #[must_use]
     pub fn fresh_id(known: &[Self], name: &str) -> ClusterId {
         let mut id = ClusterId::new(name);
@@ -100,11 +110,24 @@ impl Cluster {
         id
     }
 
-    /// Whether it is one of this name that has not left.
+    /// Whether it is one of this name that was not removed.
     #[must_use]
     pub fn is_present_as(&self, name: &str) -> bool {
-        self.name == name && self.wish != Wish::Left
+        self.name == name && self.wish != Wish::Removed
     }
+}
+
+/// A question what would become of a cluster's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterQuestion {
+    /// The cluster. It need not exist yet.
+    pub cluster: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// The desired state that it would have.
+    pub desired: Wish,
+    /// The labels that it would have.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What the resource manager observes of a cluster. Owned by its leader.

@@ -115,6 +115,9 @@ pub enum Order {
     },
     /// The classes of which the shard is to report how many instances fit: these and no others.
     Classes(NamedClasses),
+    /// The cluster is removed for good and nothing is assigned to it. The shard moves all that it has to the
+    /// archive and has Mesos remove its framework, once nothing of it runs.
+    TearDown,
 }
 
 /// The classes whose instances wait, or may come, where a shard places them.

@@ -4,6 +4,7 @@
 //! The leader of the resource manager judges each cluster and stores the result. Everything else shows the
 //! stored value and never computes another one.
 
+use crate::bucket::fnv1a;
 use crate::time::{Span, Timestamp};
 use std::fmt;
 
@@ -98,6 +99,8 @@ pub enum HealthCause {
     },
     /// The shard's oldest commit has waited for storage for too long.
     StorageSlow,
+    /// Its Mesos master is that of another cluster, so its hosts are counted there.
+    SameMaster,
 }
 
 impl HealthCause {
@@ -118,6 +121,7 @@ impl HealthCause {
             Self::NoAgents => (8, 0, 0),
             Self::AgentsUnreachable { unreachable, of } => (9, unreachable, of),
             Self::StorageSlow => (10, 0, 0),
+            Self::SameMaster => (11, 0, 0),
         }
     }
 
@@ -138,6 +142,7 @@ impl HealthCause {
                 of,
             },
             10 => Self::StorageSlow,
+            11 => Self::SameMaster,
             _ => return None,
         })
     }
@@ -156,6 +161,7 @@ impl HealthCause {
             Self::NoAgents => "no-agents",
             Self::AgentsUnreachable { .. } => "agents-unreachable",
             Self::StorageSlow => "storage-slow",
+            Self::SameMaster => "same-master",
         }
     }
 
@@ -183,6 +189,7 @@ impl fmt::Display for HealthCause {
                 write!(f, "{unreachable} of {of} agents are unreachable")
             }
             Self::StorageSlow => f.write_str("its shard waits for storage"),
+            Self::SameMaster => f.write_str("its Mesos master is that of another cluster"),
         }
     }
 }
@@ -290,6 +297,19 @@ impl fmt::Display for ClusterHealth {
     }
 }
 
+/// Which Mesos master leads a cluster: a hash of the id that the master drew when it started. Two clusters with
+/// the same one have the same hosts, whatever the addresses of their masters look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MasterId(pub u64);
+
+impl MasterId {
+    /// Of the id that a master reports.
+    #[must_use]
+    pub fn of(id: &str) -> Self {
+        Self(fnv1a(id.as_bytes()))
+    }
+}
+
 /// What a shard observes of itself and its cluster. It is sent with each report and stored with each
 /// heartbeat. Times are ages by the shard's own clock at that moment, so clocks of other machines do not
 /// matter.
@@ -311,6 +331,10 @@ pub struct ShardSigns {
     pub commit_age: Span,
     /// The shard starts and kills nothing, since what it sees cannot be right.
     pub frozen: bool,
+    /// Mesos has removed the shard's framework for good, as it was ordered: the cluster is removed.
+    pub torn_down: bool,
+    /// The master that led when the shard last subscribed; none: it has not yet, or the master does not say.
+    pub master: Option<MasterId>,
 }
 
 /// How many agents a cluster has.
@@ -361,14 +385,14 @@ mod tests {
 
     #[test]
     fn causes_read_back() {
-        for number in 1..=10 {
+        for number in 1..=11 {
             let cause = HealthCause::of_parts(number, 3, 40).unwrap();
             let (n, figure, of) = cause.parts();
             assert_eq!(HealthCause::of_parts(n, figure, of), Some(cause));
             assert_eq!(n, number);
         }
         assert_eq!(HealthCause::of_parts(0, 0, 0), None);
-        assert_eq!(HealthCause::of_parts(11, 0, 0), None);
+        assert_eq!(HealthCause::of_parts(12, 0, 0), None);
     }
 
     #[test]

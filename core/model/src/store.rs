@@ -179,6 +179,8 @@ pub struct ShardRow {
     /// For how long its leaders have heard the cluster, in sum. Time without contact adds nothing, whichever side
     /// was away.
     pub observed: Span,
+    /// Mesos is asked to remove the framework, or was: the cluster is removed for good.
+    pub tears_down: bool,
 }
 
 /// Something that happened to a job or an instance.

@@ -44,6 +44,13 @@ pub enum Alarm {
         /// What shows it.
         evidence: String,
     },
+    /// A cluster reports the Mesos master of another one. It takes no work.
+    SameMaster {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The one that has this master.
+        other: ClusterId,
+    },
     /// A shard reported something impossible. Its reports are ignored for a while. Other clusters are not
     /// affected.
     ShardSetAside {
@@ -75,6 +82,10 @@ impl fmt::Display for Alarm {
             Self::StorageRolledBack { evidence } => write!(
                 f,
                 "storage was rolled back: {evidence}; nothing is assigned or granted until `echelon storage resume`"
+            ),
+            Self::SameMaster { cluster, other } => write!(
+                f,
+                "the Mesos master of cluster {cluster} is that of cluster {other}: it takes no work; give each cluster a Mesos of its own, or remove one"
             ),
             Self::ShardSetAside { cluster, why } => write!(
                 f,

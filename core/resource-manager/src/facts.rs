@@ -14,6 +14,7 @@ pub(crate) mod jobs;
 pub(crate) mod known;
 pub(crate) mod known_assignment;
 pub(crate) mod reports;
+pub(crate) mod same_master;
 pub(crate) mod settling;
 pub(crate) mod slice;
 pub(crate) mod unsent;

@@ -91,6 +91,7 @@ pub use orders::OrdersReport;
 pub use picture::Picture;
 pub use preemption::PreemptionReport;
 pub use preemption::claimants::EndedRequest;
+pub use queries::cluster_work::{ClusterWork, Departure, GroupWork, MOST_GROUPS, WorkTotals, cluster_work};
 pub use queries::explain::answer::{
     AddedHosts, AdmissionBlocker, CapacityHolder, FixChange, FixOutcome, JobExplanation, PoolCount,
     QueuePlace, VerifiedFix,

@@ -1,5 +1,6 @@
 //! What a job's spec and head ask for as time passes: rules, dependencies, schedules, rollouts, restarts, and its end.
 
+pub(crate) mod cluster_removal;
 pub(crate) mod dependencies;
 pub(crate) mod dependents;
 pub(crate) mod ends;

@@ -1,5 +1,6 @@
 //! Answers that are computed on what is known and change nothing.
 
+pub(crate) mod cluster_work;
 pub(crate) mod explain;
 pub(crate) mod figures;
 pub(crate) mod plan;

@@ -239,7 +239,12 @@ impl Returns<'_> {
 
     fn drains(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
-        view.is_some_and(|c| c.wish() == Wish::Draining)
+        view.is_some_and(|c| c.wish().moves_work_off())
+    }
+
+    fn is_removing(&self, cluster: &ClusterId) -> bool {
+        let view = self.picture.facts.clusters.get(cluster);
+        view.is_some_and(|c| c.wish() == Wish::Removing)
     }
 
     /// Whether nothing can begin at a cluster, as far as its health goes, while its shard reports.
@@ -277,6 +282,15 @@ impl Returns<'_> {
     /// Takes indexes of a daemon back that have no host. Those are indexes that wait. Only the shard knows in
     /// which ranges they are, so every range is asked for the whole surplus, up to its size.
     fn daemon(&mut self, id: JobId, job: &mut JobView, key: &SliceKey) {
+        if self.is_removing(&key.cluster) {
+            let ends = Releasing {
+                to: None,
+                why: ReasonCode::ScaledDown,
+                count: None,
+            };
+            self.changed |= mark_slice(job, key, &ends);
+            return;
+        }
         let surplus = daemons::surplus(&self.picture.facts, id, job, key);
         if surplus == 0 {
             self.changed |= withdraw(job, key, |_| true);
@@ -538,6 +552,10 @@ impl Returns<'_> {
             self.drain_left -= marked;
             return;
         }
+        if report.active == 0 && self.is_removing(&key.cluster) {
+            self.move_results(job, key);
+            return;
+        }
         // What has a volume stays with it: moving it would lose what is in it.
         let most = u64::from(rollouts::may_be_down(job, group).max(1));
         let budget = most.saturating_sub(self.unavailable(of.id, job, &key.group));
@@ -571,6 +589,22 @@ impl Returns<'_> {
         self.drain_left -= numbers.count().min(self.drain_left);
         let unit = unit_of(&self.picture.facts, group);
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
+    }
+
+    /// What has ended at a cluster that is removed goes to another one, since its job still counts it. It needs
+    /// no capacity there.
+    fn move_results(&mut self, job: &mut JobView, key: &SliceKey) {
+        let clusters = self.picture.facts.clusters.iter();
+        let mut others = clusters.filter(|(id, view)| **id != key.cluster && view.takes_work());
+        let Some((to, _)) = others.next() else {
+            return;
+        };
+        let with = Releasing {
+            to: Some(to.clone()),
+            why: ReasonCode::Moved,
+            count: None,
+        };
+        self.changed |= mark_slice(job, key, &with);
     }
 
     /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or
@@ -748,6 +782,22 @@ fn withdraw(job: &mut JobView, key: &SliceKey, which: impl Fn(&AssignedRange) ->
     change(ranges, &marked, Cut::Kept, |r| {
         Some(AssignedRange { releasing: None, ..r })
     });
+    true
+}
+
+/// Marks all of a slice that is not marked as a whole yet. Returns whether anything was marked.
+fn mark_slice(job: &mut JobView, key: &SliceKey, with: &Releasing) -> bool {
+    let stays =
+        |r: &&AssignedRange| is_of(r, key) && r.releasing.as_ref().is_none_or(|mark| mark.count.is_some());
+    let ranges = job.decided.ranges(&key.group).iter();
+    let numbers: RangeSet = ranges.filter(stays).map(|r| r.range).collect();
+    if numbers.is_empty() {
+        return false;
+    }
+    let Some(ranges) = job.decided.ranges_mut(&key.group) else {
+        return false;
+    };
+    mark(ranges, &numbers, with);
     true
 }
 

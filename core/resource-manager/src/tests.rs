@@ -4,6 +4,8 @@
 mod bounds;
 mod case;
 mod claims;
+mod cluster_removal;
+mod cluster_work;
 mod control;
 mod daemons;
 mod drivers;
@@ -37,6 +39,7 @@ mod returns;
 mod rollouts;
 mod routing;
 mod rules;
+mod same_master;
 mod sampled;
 mod schedules;
 mod shard;

@@ -107,7 +107,7 @@ impl Tier {
 pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Candidate>, Vec<Dropped>) {
     let mut passed = Vec::new();
     let mut dropped = Vec::new();
-    for cluster in clusters.iter().filter(|c| c.wish != Wish::Left) {
+    for cluster in clusters.iter().filter(|c| c.wish != Wish::Removed) {
         match refusal(demand, cluster) {
             None => passed.push((Tier::of(demand, cluster), cluster)),
             Some(reason) => dropped.push(drop(cluster, reason)),
@@ -319,7 +319,7 @@ pub(crate) mod tests {
     #[test]
     fn clusters_that_left_are_not_even_named() {
         let clusters = [Candidate {
-            wish: Wish::Left,
+            wish: Wish::Removed,
             ..candidate("a")
         }];
         let any = ClusterChoice::default();

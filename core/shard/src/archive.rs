@@ -14,6 +14,19 @@ use std::collections::BTreeSet;
 const REMEMBERED: usize = 10_000;
 
 impl Shard {
+    /// Has a group moved to the archive once nothing of it is loose.
+    pub(crate) fn archive_group(&mut self, number: u32) {
+        let Some(group) = self.picture.groups.get_mut(&number) else {
+            return;
+        };
+        if group.set_aside.is_some() {
+            self.archive_aside(number);
+        } else {
+            group.archive = true;
+            self.picture.restless.insert(number);
+        }
+    }
+
     /// Moves a group to the archive as soon as that is asked for and nothing of it is loose.
     pub(crate) fn tend_archive(&mut self, number: u32) {
         let Some(group) = self.picture.groups.get(&number) else {

@@ -7,6 +7,7 @@ use crate::journal::Lane;
 use crate::{Phase, Shard};
 use echelon_core_hosts::{self as hosts, Call, Refusal};
 use echelon_core_model::Timestamp;
+use echelon_core_model::health::MasterId;
 use echelon_core_model::time::Span;
 
 /// A stream without any event for this many heartbeats is dead (Mesos rule R27).
@@ -34,6 +35,8 @@ pub(crate) struct Contact {
     /// since.
     pub(crate) answered_at: Option<Timestamp>,
     pub(crate) unanswered: u32,
+    /// The master that led when the last subscription began.
+    pub(crate) master: Option<MasterId>,
     /// Until when its time is counted as observed.
     counted_to: Timestamp,
     /// What was observed in sum when the cluster was last heard, and when that was last written.
@@ -59,6 +62,7 @@ impl Default for Contact {
             changed_at: None,
             answered_at: None,
             unanswered: 0,
+            master: None,
             counted_to: Timestamp(0),
             heard: Span::ZERO,
             written: Span::ZERO,
@@ -182,7 +186,14 @@ impl Shard {
             }
         }
         match event {
-            hosts::Event::Subscribed { framework, heartbeat } => self.on_subscribed(framework, heartbeat),
+            hosts::Event::Subscribed {
+                framework,
+                heartbeat,
+                master,
+            } => {
+                self.contact.master = master;
+                self.on_subscribed(framework, heartbeat);
+            }
             hosts::Event::Disconnected { why } => self.on_disconnected(why),
             hosts::Event::Refused { message, cause } => self.on_refused(message, cause),
             hosts::Event::Heartbeat => {}
@@ -216,6 +227,7 @@ impl Shard {
         self.hosts_event(&hosts::Event::Subscribed {
             framework: framework.clone(),
             heartbeat,
+            master: self.contact.master,
         });
         match &self.own.framework {
             Some(stored) if *stored != framework => {
@@ -291,6 +303,10 @@ impl Shard {
             let point = self.journal.point(Lane::OWN);
             self.journal.when_durable([point], Then::FrameworkForgotten);
             return;
+        }
+        if cause == Refusal::Removed && self.own.tears_down {
+            self.contact.refused = Some(message);
+            return self.on_torn_down();
         }
         // Told once, however often it is refused.
         if self.contact.refused.as_ref() == Some(&message) {

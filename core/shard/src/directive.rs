@@ -130,17 +130,10 @@ impl Shard {
                 }
                 self.tell_archived(job);
                 for number in self.picture.groups_of(job) {
-                    let Some(group) = self.picture.groups.get_mut(&number) else {
-                        continue;
-                    };
-                    if group.set_aside.is_some() {
-                        self.archive_aside(number);
-                    } else {
-                        group.archive = true;
-                        self.picture.restless.insert(number);
-                    }
+                    self.archive_group(number);
                 }
             }
+            Order::TearDown => self.tear_down(),
         }
     }
 

@@ -35,6 +35,7 @@ use crate::report::Telling;
 use crate::sets::SetSampler;
 use crate::specs::UnreadSpec;
 use crate::stranger::Strangers;
+use crate::teardown::TearDown;
 use crate::tenure::Tenure;
 use echelon_core_hosts::{Drain, Hosts};
 use echelon_core_model::gang::Peers;
@@ -174,6 +175,8 @@ pub struct Shard {
     /// Groups that are set aside, are to stop and have not ended.
     pub(crate) aside_stops: BTreeSet<u32>,
     pub(crate) archiving: BTreeSet<u32>,
+    /// How far the shard has left Mesos for good.
+    pub(crate) teardown: TearDown,
     /// Groups that leave volumes behind of which the row cannot note yet that they are to be destroyed.
     pub(crate) crowded: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
@@ -266,6 +269,7 @@ impl Shard {
             refusals: Refusals::new(),
             aside_stops: BTreeSet::new(),
             archiving: BTreeSet::new(),
+            teardown: TearDown::default(),
             crowded: BTreeSet::new(),
             archived: BTreeSet::new(),
             adopting: Adopting::default(),
@@ -367,6 +371,7 @@ impl Shard {
         self.keep_reconciling();
         self.keep_draining();
         self.keep_daemons();
+        self.keep_tearing_down();
         self.let_claims_lapse();
         self.keep_gangs();
         self.write_hosts();
@@ -452,6 +457,7 @@ impl Shard {
                 .map(|at| at.max(self.paces.free_at(Action::Kill)))
                 .filter(|_| acting && self.may_kill()),
             self.next_control(),
+            self.next_teardown(),
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
             self.next_finding(),

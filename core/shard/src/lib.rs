@@ -78,6 +78,7 @@ mod signs;
 mod specs;
 mod stranger;
 mod takeover;
+mod teardown;
 mod tenure;
 mod unread;
 mod update;

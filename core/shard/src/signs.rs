@@ -23,6 +23,8 @@ impl Shard {
             agents: self.hosts.agent_counts(),
             commit_age: self.oldest_commit().map(age).unwrap_or_default(),
             frozen: self.frozen.is_some(),
+            torn_down: self.teardown.is_done,
+            master: contact.master,
         }
     }
 

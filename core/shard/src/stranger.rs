@@ -49,6 +49,11 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
+    /// Whether none is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// The host and the living tasks of a condemned run.
     pub(crate) fn condemned(&self, task: &TaskId) -> Option<(&Option<HostId>, &BTreeSet<MemberId>)> {
         let stranger = self.tasks.get(task).filter(|s| s.condemned)?;

@@ -4,13 +4,15 @@ use super::{page, shown};
 use crate::context::Gateway;
 use crate::error::missing;
 use crate::show::show_cluster;
+use echelon_core_gateway::cluster_removal::{RemovalFacts, count_volumes, removal_problems, remove_cluster};
 use echelon_core_gateway::clusters::{
-    ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, get_cluster, list_clusters,
-    update_cluster,
+    ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, check, get_cluster, list_clusters,
+    planned_cluster, update_cluster,
 };
 use echelon_core_gateway::{ApiError, resource};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::{Cluster, ClusterQuestion, Wish};
 use echelon_proto::convert::cluster::read_wish;
+use echelon_proto::convert::quantity::timestamp;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
@@ -19,6 +21,90 @@ use v1::cluster_service_server::ClusterService;
 impl Gateway {
     fn show(&self, view: &ClusterView) -> v1::Cluster {
         show_cluster(view, &self.leaders, self.clock.now())
+    }
+}
+
+impl Gateway {
+    /// What a cluster holds, and what would become of that if it were as `shown`.
+    async fn work_of(&self, shown: &Cluster) -> Result<v1::ClusterWork, ApiError> {
+        let question = ClusterQuestion {
+            cluster: shown.id.clone(),
+            name: shown.name.clone(),
+            desired: shown.wish,
+            labels: shown.labels.clone(),
+        };
+        self.links.cluster_work(&question).await
+    }
+
+    async fn plan_cluster_change(
+        &self,
+        wanted: v1::Cluster,
+        mask: &[String],
+    ) -> Result<v1::PlanClusterResponse, ApiError> {
+        let (view, is_removal) = if wanted.name.is_empty() {
+            let new = read_new(wanted)?;
+            (planned_cluster(&self.facts, &new).await?, false)
+        } else {
+            let name = resource::cluster(&wanted.name, "cluster.name")?;
+            let mut view = get_cluster(&self.facts, name).await?;
+            let mut change = read_change(&wanted, mask)?;
+            let is_removal = change.wish.take_if(|wish| *wish == Wish::Removing).is_some();
+            check(&change)?;
+            view.cluster.wish = change.wish.unwrap_or(view.cluster.wish);
+            if is_removal {
+                view.cluster.wish = Wish::Removing;
+            }
+            view.cluster.labels = change.labels.unwrap_or(view.cluster.labels);
+            (view, is_removal)
+        };
+        let work = self.work_of(&view.cluster).await?;
+        let problems = if is_removal {
+            let volumes = count_volumes(&self.facts, &view.cluster.id).await?;
+            removal_problems(&view.cluster.name, &removal_facts(&view, &work, Some(volumes)))
+        } else {
+            Vec::new()
+        };
+        Ok(v1::PlanClusterResponse {
+            cluster: Some(self.show(&view)),
+            work: Some(work),
+            problems,
+            as_of: Some(timestamp(self.now())),
+        })
+    }
+
+    async fn remove_when_empty(
+        &self,
+        name: &str,
+        etag: &str,
+        forget_volumes: bool,
+    ) -> Result<ClusterView, ApiError> {
+        let view = get_cluster(&self.facts, name).await?;
+        if matches!(view.cluster.wish, Wish::Removing | Wish::Removed) {
+            return Ok(view);
+        }
+        let mut removed = view.cluster.clone();
+        removed.wish = Wish::Removing;
+        let work = self.work_of(&removed).await?;
+        let volumes = if forget_volumes {
+            None
+        } else {
+            Some(count_volumes(&self.facts, &view.cluster.id).await?)
+        };
+        let problems = removal_problems(&view.cluster.name, &removal_facts(&view, &work, volumes));
+        // What was read holds only for this version of its row.
+        let read = view.cluster.version.to_string();
+        let etag = if etag.is_empty() { &read } else { etag };
+        remove_cluster(&self.facts, name, etag, &problems).await
+    }
+}
+
+fn removal_facts(view: &ClusterView, work: &v1::ClusterWork, volumes: Option<u64>) -> RemovalFacts {
+    let reported = view.state.as_ref().and_then(|state| state.reported);
+    RemovalFacts {
+        is_unused: view.heartbeat.is_none() && reported.is_none(),
+        is_reported: work.reported,
+        instances: work.instances.saturating_sub(work.ending),
+        volumes,
     }
 }
 
@@ -87,6 +173,35 @@ impl ClusterService for Gateway {
         .await
     }
 
+    async fn plan_cluster(
+        &self,
+        request: Request<v1::PlanClusterRequest>,
+    ) -> Result<Response<v1::PlanClusterResponse>, Status> {
+        self.call("ClusterService/PlanCluster", async {
+            let r = request.into_inner();
+            let wanted = r.cluster.ok_or_else(|| missing("cluster"))?;
+            let mask = r.update_mask.map(|m| m.paths).unwrap_or_default();
+            self.plan_cluster_change(wanted, &mask).await
+        })
+        .await
+    }
+
+    async fn remove_cluster(
+        &self,
+        request: Request<v1::RemoveClusterRequest>,
+    ) -> Result<Response<v1::RemoveClusterResponse>, Status> {
+        self.call("ClusterService/RemoveCluster", async {
+            let r = request.into_inner();
+            let name = resource::cluster(&r.name, "name")?;
+            let after = self.remove_when_empty(name, &r.etag, r.forget_volumes).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::RemoveClusterResponse {
+                cluster: Some(self.show(&after)),
+            })
+        })
+        .await
+    }
+
     async fn accept_cluster_loss(
         &self,
         request: Request<v1::AcceptClusterLossRequest>,
@@ -135,15 +250,12 @@ fn read_change(wanted: &v1::Cluster, mask: &[String]) -> Result<ClusterChange, A
             mask.iter().any(|p| p == field || p == "*")
         }
     };
-    let wish =
-        if named("wish", wanted.wish != 0) {
-            let wish = read_wish(wanted.wish);
-            Some(wish.ok_or_else(|| {
-                ApiError::field("cluster.wish", "must be active, cordoned, draining or left")
-            })?)
-        } else {
-            None
-        };
+    let wish = if named("wish", wanted.wish != 0) {
+        let wish = read_wish(wanted.wish);
+        Some(wish.ok_or_else(|| ApiError::field("cluster.wish", "must be active, cordoned or draining"))?)
+    } else {
+        None
+    };
     Ok(ClusterChange {
         wish,
         labels: named("labels", !wanted.labels.is_empty()).then(|| wanted.labels.clone()),

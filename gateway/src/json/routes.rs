@@ -125,7 +125,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 61] = [
+pub(super) static ROUTES: [Route; 63] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -240,6 +240,15 @@ pub(super) static ROUTES: [Route; 61] = [
         answer: Some("control"),
     },
     Route::create("clusters", "ClusterService/AddCluster", "cluster"),
+    Route {
+        verb: Method::POST,
+        resource: "",
+        rest: "clusters:plan",
+        field: None,
+        method: "ClusterService/PlanCluster",
+        body: Body::All,
+        answer: None,
+    },
     list("clusters", "ClusterService/ListClusters"),
     get("clusters/*", "", "name", "ClusterService/GetCluster").showing("cluster"),
     Route::patch(
@@ -248,6 +257,7 @@ pub(super) static ROUTES: [Route; 61] = [
         "ClusterService/UpdateCluster",
         "cluster",
     ),
+    post("clusters/*", ":remove", "ClusterService/RemoveCluster").showing("cluster"),
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
@@ -438,6 +448,12 @@ mod tests {
                 Method::POST,
                 "/v1/clusters/a/hosts/b:drain",
                 "HostService/DrainHost clusters/a/hosts/b",
+            ),
+            (Method::POST, "/v1/clusters:plan", "ClusterService/PlanCluster "),
+            (
+                Method::POST,
+                "/v1/clusters/a:remove",
+                "ClusterService/RemoveCluster clusters/a",
             ),
             (
                 Method::POST,

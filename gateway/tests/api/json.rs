@@ -257,7 +257,7 @@ async fn a_cluster_is_added_once_and_its_labels_select_it() {
         .await;
     assert_eq!((other.status, other.reason()), (409, "CLUSTER_EXISTS".to_owned()));
     let wrong =
-        r#"{"displayName": "North", "wish": "CLUSTER_WISH_LEFT", "labels": {"cost_gpu_hour": "dear"}}"#;
+        r#"{"displayName": "North", "wish": "CLUSTER_WISH_REMOVED", "labels": {"cost_gpu_hour": "dear"}}"#;
     let wrong = world.change("POST", "/v1/clusters", wrong).await;
     assert_eq!(
         wrong.fields(),

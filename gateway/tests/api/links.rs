@@ -6,6 +6,7 @@ use echelon_core_model::{Epoch, GroupName, JobId, Reason, ReasonCode};
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
 use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
+use echelon_proto::echelon::storage::v1 as stored;
 use echelon_proto::echelon::v1;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -92,6 +93,34 @@ impl ResourceManagerService for Manager {
         };
         Ok(Response::new(wire::DescribeAdmissionResponse {
             admission: Some(admission),
+        }))
+    }
+
+    /// A cluster holds as many instances as its label says, and its shard reports.
+    async fn describe_cluster_work(
+        &self,
+        request: Request<wire::DescribeClusterWorkRequest>,
+    ) -> Result<Response<wire::DescribeClusterWorkResponse>, Status> {
+        let asked = request.into_inner();
+        let instances = asked.labels.get("instances").map_or(0, |n| n.parse().unwrap());
+        let departure = match asked.wish() {
+            stored::Wish::Removing => v1::Departure::Moves,
+            _ => v1::Departure::None,
+        };
+        let group = v1::GroupWork {
+            job: "web".into(),
+            instances,
+            departure: departure.into(),
+            ..v1::GroupWork::default()
+        };
+        let work = v1::ClusterWork {
+            reported: true,
+            groups: vec![group],
+            instances,
+            ..v1::ClusterWork::default()
+        };
+        Ok(Response::new(wire::DescribeClusterWorkResponse {
+            work: Some(work),
         }))
     }
 
@@ -202,6 +231,90 @@ async fn plans_come_from_the_resource_manager_and_changes_are_hinted() {
         hint.changed,
         Some(wire::hint_request::Changed::Pools(_))
     ));
+}
+
+#[tokio::test]
+async fn what_a_change_of_a_cluster_means_comes_from_the_resource_managers_leader() {
+    let world = World::start().await;
+    let north = r#"{"displayName": "north", "labels": {"instances": "3"}}"#;
+    assert_eq!(world.change("POST", "/v1/clusters", north).await.status, 200);
+    let plan = |body: &'static str| world.change("POST", "/v1/clusters:plan", body);
+    let removal =
+        r#"{"cluster": {"name": "clusters/north", "wish": "CLUSTER_WISH_REMOVING"}, "updateMask": "wish"}"#;
+    let alone = plan(removal).await;
+    assert_eq!(
+        (alone.status, alone.reason().as_str()),
+        (503, "RESOURCE_MANAGER_UNAVAILABLE")
+    );
+    let removed = world.change("POST", "/v1/clusters/north:remove", "{}").await;
+    assert_eq!(removed.status, 503, "nothing is removed unseen: {}", removed.body);
+
+    let (_told, _candidacy) = lead(&world).await;
+    let planned = plan(removal).await.json();
+    assert_eq!(planned["cluster"]["wish"], "CLUSTER_WISH_REMOVING");
+    assert_eq!(planned["work"]["groups"][0]["departure"], "DEPARTURE_MOVES");
+    let problem = planned["problems"][0].as_str().unwrap();
+    assert!(
+        problem.starts_with("3 instances are at cluster `north`"),
+        "{problem}"
+    );
+    let refused = world.change("POST", "/v1/clusters/north:remove", "{}").await;
+    assert_eq!(
+        (refused.status, refused.reason().as_str()),
+        (400, "CLUSTER_IN_USE"),
+        "{}",
+        refused.body
+    );
+    let same = world.get("/v1/clusters/north").await.json();
+    assert_eq!(
+        same["wish"], "CLUSTER_WISH_ACTIVE",
+        "plans and refusals change nothing"
+    );
+
+    let empty = r#"{"cluster": {"name": "clusters/north", "labels": {}}, "updateMask": "labels"}"#;
+    let planned = plan(empty).await.json();
+    assert_eq!(planned["cluster"].get("labels"), None);
+    assert_eq!(planned.get("problems"), None);
+    let new = plan(r#"{"cluster": {"displayName": "south"}}"#).await.json();
+    assert_eq!(new["cluster"]["clusterId"], "south");
+    assert_eq!(world.get("/v1/clusters/south").await.status, 404);
+    let wrong = plan(r#"{"cluster": {"displayName": "South"}}"#).await;
+    assert_eq!(wrong.fields(), ["cluster.display_name"]);
+    let missing = plan(r#"{"cluster": {"name": "clusters/none"}}"#).await;
+    assert_eq!(missing.status, 404);
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_being_removed_has_no_way_back() {
+    let world = World::start().await;
+    let (_told, _candidacy) = lead(&world).await;
+    world
+        .change("POST", "/v1/clusters", r#"{"displayName": "north"}"#)
+        .await;
+    // The desired state alone removes nothing.
+    let path = "/v1/clusters/north?updateMask=wish";
+    for wish in ["CLUSTER_WISH_REMOVING", "CLUSTER_WISH_REMOVED"] {
+        let body = format!(r#"{{"wish": "{wish}"}}"#);
+        let refused = world.change("PATCH", path, &body).await;
+        assert_eq!(refused.fields(), ["cluster.wish"], "{wish}");
+    }
+    let stale = world
+        .change("POST", "/v1/clusters/north:remove", r#"{"etag": "99"}"#)
+        .await;
+    assert_eq!(stale.reason(), "ETAG_STALE");
+    for _ in 0..2 {
+        let removed = world.change("POST", "/v1/clusters/north:remove", "{}").await;
+        assert_eq!(
+            removed.json()["wish"],
+            "CLUSTER_WISH_REMOVING",
+            "{}",
+            removed.body
+        );
+    }
+    let back = world
+        .change("PATCH", path, r#"{"wish": "CLUSTER_WISH_ACTIVE"}"#)
+        .await;
+    assert_eq!((back.status, back.reason().as_str()), (400, "CLUSTER_REMOVED"));
 }
 
 #[tokio::test]

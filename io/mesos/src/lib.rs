@@ -1,7 +1,7 @@
 //! Mesos over HTTP: the v1 scheduler API of a master as `hosts::Event` and `hosts::Call`, and files of an agent's sandboxes.
 //!
 //! It decides nothing: it opens the stream when it is told to, keeps calls in order, and says truly what became of each. It
-//! never tries a call again, never subscribes by itself, and never sends TEARDOWN. Its caller is the shard's host manager.
+//! never tries a call again, and never subscribes by itself. Its caller is the shard's host manager.
 
 mod agents;
 mod caller;

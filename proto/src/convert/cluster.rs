@@ -14,16 +14,23 @@ pub const fn wish(wish: Wish) -> v1::ClusterWish {
         Wish::Active => v1::ClusterWish::Active,
         Wish::Cordoned => v1::ClusterWish::Cordoned,
         Wish::Draining => v1::ClusterWish::Draining,
-        Wish::Left => v1::ClusterWish::Left,
+        Wish::Removing => v1::ClusterWish::Removing,
+        Wish::Removed => v1::ClusterWish::Removed,
     }
 }
 
 /// From the wire, `None` when it names no wish.
 #[must_use]
 pub fn read_wish(number: i32) -> Option<Wish> {
-    [Wish::Active, Wish::Cordoned, Wish::Draining, Wish::Left]
-        .into_iter()
-        .find(|w| i32::from(wish(*w)) == number)
+    [
+        Wish::Active,
+        Wish::Cordoned,
+        Wish::Draining,
+        Wish::Removing,
+        Wish::Removed,
+    ]
+    .into_iter()
+    .find(|w| i32::from(wish(*w)) == number)
 }
 
 /// To the wire: the desired state, what the resource manager observes, and what the shard reports.
@@ -98,7 +105,8 @@ mod tests {
 
     #[test]
     fn wishes_read_back() {
-        for w in [Wish::Active, Wish::Cordoned, Wish::Draining, Wish::Left] {
+        for number in 1..=5 {
+            let w = read_wish(number).unwrap();
             assert_eq!(read_wish(wish(w).into()), Some(w));
         }
         assert_eq!((read_wish(0), read_wish(99)), (None, None));

@@ -119,6 +119,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("ReadLogResponse.offset", STAMP),
     ("ReleasedNumbers.cluster", INSTANCE),
     ("RoleState.epoch", NO_EPOCH),
+    ("ShardSigns.master_hash", HASH),
     ("Rollout.number", COUNTER),
     ("RolloutProgress.number", COUNTER),
     ("SpecDigest.version", COUNTER),

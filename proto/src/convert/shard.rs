@@ -2,6 +2,7 @@
 
 mod claim;
 mod classes;
+mod cluster_question;
 mod directive;
 mod hint;
 mod instance_limit;

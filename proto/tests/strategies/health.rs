@@ -1,7 +1,7 @@
 //! The health of clusters, and what shards observe.
 
 use super::{at, of, span};
-use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, ShardSigns};
+use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, MasterId, ShardSigns};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -49,10 +49,10 @@ pub fn shard_signs() -> impl Strategy<Value = ShardSigns> {
         any::<u32>(),
         of(agents),
         span(),
-        any::<bool>(),
+        (any::<bool>(), any::<bool>(), of(any::<u64>())),
     );
     fields.prop_map(
-        |(subscribed, subscription_age, event_age, answer_age, unanswered, agents, commit_age, frozen)| {
+        |(subscribed, subscription_age, event_age, answer_age, unanswered, agents, commit_age, rest)| {
             ShardSigns {
                 subscribed,
                 subscription_age,
@@ -61,7 +61,9 @@ pub fn shard_signs() -> impl Strategy<Value = ShardSigns> {
                 unanswered,
                 agents,
                 commit_age,
-                frozen,
+                frozen: rest.0,
+                torn_down: rest.1,
+                master: rest.2.map(MasterId),
             }
         },
     )

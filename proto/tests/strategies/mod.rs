@@ -653,7 +653,13 @@ pub fn slice_row() -> impl Strategy<Value = SliceRow> {
 }
 
 pub fn cluster() -> impl Strategy<Value = Cluster> {
-    let wish = select(vec![Wish::Active, Wish::Cordoned, Wish::Draining, Wish::Left]);
+    let wish = select(vec![
+        Wish::Active,
+        Wish::Cordoned,
+        Wish::Draining,
+        Wish::Removing,
+        Wish::Removed,
+    ]);
     let fields = (
         cluster_id(),
         text(),
@@ -806,6 +812,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             at(),
             span(),
             prop_oneof![Just(Epoch(0)), epoch()],
+            any::<bool>(),
         ),
         (host_pools::host_moves(), host_pools::by_host()),
     );
@@ -824,6 +831,7 @@ pub fn shard_row() -> impl Strategy<Value = ShardRow> {
             drained_agents,
             log_gaps: rest.0,
             observed: rest.2,
+            tears_down: rest.4,
         },
     )
 }

@@ -27,7 +27,7 @@ pub async fn in_clusters<F: Facts>(
         return Ok(());
     }
     let mut known = ask::settled_clusters(facts).await?;
-    known.retain(|c| c.wish != Wish::Left);
+    known.retain(|c| c.wish != Wish::Removed);
     for (field, selector) in selectors {
         let found = known.iter().any(|c| matches_selector(selector, c.identity()));
         // A text that selects nothing whatever clusters there are is refused by another rule.
@@ -74,7 +74,7 @@ mod tests {
         }
         let left = store.add_cluster("north");
         if let Some(c) = store.clusters.get_mut(&left) {
-            c.wish = Wish::Left;
+            c.wish = Wish::Removed;
         }
         if let Some(c) = store.clusters.values_mut().find(|c| c.name == "east") {
             "orient".clone_into(&mut c.name);

@@ -96,6 +96,7 @@ pub fn subscribed() -> Event {
     Event::Subscribed {
         framework: "f".to_owned(),
         heartbeat: Span::seconds(15),
+        master: None,
     }
 }
 
@@ -146,6 +147,7 @@ pub fn say(calls: &[Call]) -> String {
             let word = if *accept { "may go" } else { "not yet" };
             format!("{host} {word} ({})", offers.len())
         }
+        Call::TearDown => "tear down".to_owned(),
         Call::Revive => "revive".to_owned(),
         Call::Suppress => "suppress".to_owned(),
         Call::DrainAgent { host } => format!("drain {host}"),

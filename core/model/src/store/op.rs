@@ -288,6 +288,8 @@ pub enum Write {
     RemoveEndedAssignment(JobId, u32),
     /// Resource manager: contact of a cluster.
     ClusterState(ClusterState),
+    /// Resource manager: forget what was observed of a cluster that is removed.
+    RemoveClusterState(ClusterId),
     /// Shard: a row of what it remembers of itself.
     Shard(ShardKey, ShardRow),
     /// Shard: such a row is not needed any more.
@@ -312,10 +314,14 @@ pub enum Write {
     Raw(RawKey, Vec<u8>),
     /// Shard: its sign of life.
     Heartbeat(Heartbeat),
+    /// Shard: its sign of life is not shown any more.
+    RemoveHeartbeat,
     /// Shard: a host.
     Host(Host),
     /// Shard: a host that is gone for good.
     RemoveHost(HostId),
+    /// Shard: nothing that an older epoch wrote, or still writes, is seen of hosts.
+    SealHosts,
     /// Shard: the ends of the logs of a task of a run that has ended.
     Log(KeptLog),
     /// Shard: the end of a task's logs is not kept any more.

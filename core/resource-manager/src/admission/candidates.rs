@@ -6,7 +6,7 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::{Asker, Work, total, without_gpus};
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use echelon_core_model::cluster::Cluster;
+use echelon_core_model::cluster::{Cluster, Wish};
 use echelon_core_model::directive::Part;
 use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -30,6 +30,14 @@ pub struct Candidates {
     limits: HostLimits,
 }
 
+/// A cluster as it would be under a change that is only planned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterPatch<'a> {
+    pub(crate) cluster: &'a ClusterId,
+    pub(crate) wish: Wish,
+    pub(crate) labels: &'a BTreeMap<String, String>,
+}
+
 /// All clusters, for each kind of work. Revocable capacity changes from minute to minute. No work is ever too
 /// large for it, only for a host. So revocable work sees what plain work sees.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +53,10 @@ impl Lists {
             ..candidate.clone()
         });
         self.with_gpus.push(candidate);
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Candidate> {
+        self.with_gpus.iter_mut().chain(&mut self.plain)
     }
 
     fn of(&self, work: Work) -> &[Candidate] {
@@ -79,6 +91,18 @@ impl Candidates {
             out.all.push(candidate, plain);
         }
         out
+    }
+
+    /// The same with one cluster as it would be. One that is not known stays unknown.
+    pub(crate) fn patched(mut self, patch: &ClusterPatch<'_>) -> Self {
+        let labels = Arc::new(patch.labels.clone());
+        let lists = std::iter::once(&mut self.all).chain(self.by_host_pool.values_mut());
+        let all = lists.flat_map(Lists::all_mut).chain(&mut self.nowhere);
+        for candidate in all.filter(|c| c.id == *patch.cluster) {
+            candidate.wish = patch.wish;
+            candidate.labels = Arc::clone(&labels);
+        }
+        self
     }
 
     /// What a job's group requires of clusters.

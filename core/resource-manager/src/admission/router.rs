@@ -13,7 +13,7 @@ use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::class::InstanceClass;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, JobId, Reason, Resources};
+use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode, Resources};
 use echelon_core_pools::{Request, Rooms, Route, Side, Unit};
 use echelon_core_routing::{Candidate, Demand, HomeKey, Part, Share, filter, refusal, route, route_whole};
 use std::collections::BTreeMap;
@@ -204,6 +204,15 @@ impl<'a> Router<'a> {
         let clusters = self.candidates.of(self.candidates.asker(of.spec, of.group));
         let (passed, _) = filter(&self.demand(of.id, of.spec, of.group), clusters);
         passed.iter().any(|c| !but.contains(&c.id))
+    }
+
+    /// Why a group may use no cluster beside these.
+    pub(crate) fn refusal_but(&self, of: GroupOf<'_>, but: &[ClusterId]) -> Reason {
+        let clusters = self.candidates.of(self.candidates.asker(of.spec, of.group));
+        let others = clusters.iter().filter(|c| !but.contains(&c.id));
+        let others: Vec<Candidate> = others.cloned().collect();
+        let refusal = refusal(&self.demand(of.id, of.spec, of.group), &others);
+        refusal.unwrap_or_else(|| Reason::new(ReasonCode::NoCluster))
     }
 
     /// A cluster for that many instances of each group together, none of `avoid`. With `rooms` it must have

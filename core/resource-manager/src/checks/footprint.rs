@@ -147,6 +147,8 @@ fn of_cluster(view: &ClusterView) -> usize {
         quarantine: _,
         found,
         unsent,
+        removal: _,
+        master: _,
     } = view;
     unsent.len() + incoming.as_ref().map_or(0, BTreeSet::len) + reports.len() + words.len() + found.len()
 }

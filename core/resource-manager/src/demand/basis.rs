@@ -4,7 +4,6 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::lends;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use echelon_core_model::cluster::Wish;
 use echelon_core_model::cluster_choice::ClusterIdentity;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, Resources, Version};
@@ -106,7 +105,7 @@ impl OfCluster {
             index,
             name: name(cluster).to_owned(),
             labels: labels(cluster).cloned().unwrap_or_default(),
-            draining: cluster.wish() == Wish::Draining,
+            draining: cluster.wish().moves_work_off(),
             lends: lends(cluster).kinds(),
         }
     }
@@ -122,7 +121,7 @@ impl OfCluster {
         *index == at
             && known == name(cluster)
             && labels(cluster).map_or_else(|| known_labels.is_empty(), |labels| known_labels == labels)
-            && *draining == (cluster.wish() == Wish::Draining)
+            && *draining == cluster.wish().moves_work_off()
             && *kinds == lends(cluster).kinds()
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct FoundHere {
 /// What was found of a job, the latest generation first.
 fn found_of(facts: &FederationFacts, id: JobId) -> Vec<FoundHere> {
     let clusters = facts.clusters.iter();
-    let clusters = clusters.filter(|(_, view)| view.wish() != Wish::Left);
+    let clusters = clusters.filter(|(_, view)| view.wish() != Wish::Removed);
     let all = clusters.flat_map(|(cluster, view)| {
         let of_job = view.found.of_job(id);
         of_job.map(|(group, generation, numbers)| FoundHere {

@@ -173,7 +173,7 @@ impl ClusterLimits {
 
 impl HostLimits {
     pub(crate) fn of(facts: &FederationFacts, ledger: &Ledger) -> Self {
-        let clusters = facts.clusters.iter().filter(|(_, c)| c.wish() != Wish::Left);
+        let clusters = facts.clusters.iter().filter(|(_, c)| c.wish() != Wish::Removed);
         Self(
             clusters
                 .map(|(id, c)| ClusterLimits::of(facts, ledger, id, c))

@@ -3,7 +3,6 @@
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
-use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::SliceReport;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{JobKind, JobSpec};
@@ -60,7 +59,7 @@ pub(crate) fn is_restless(facts: &FederationFacts, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
     let draining = |l: &Line| {
         let cluster = facts.clusters.get(&l.key.cluster);
-        cluster.is_some_and(|c| c.wish() == Wish::Draining)
+        cluster.is_some_and(|c| c.wish().moves_work_off())
     };
     let waits = |l: &Line| l.count.startable() > l.allocated;
     lines.iter().any(|l| marked(l) || draining(l) || waits(l))

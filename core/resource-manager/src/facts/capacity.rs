@@ -173,8 +173,8 @@ pub(crate) struct UsableCapacity {
 
 impl UsableCapacity {
     /// All of it while the cluster takes new work, whether it is within reach or not. A cordoned or draining
-    /// cluster takes none: what is allocated there is all that any pool can have of it. A cluster that has
-    /// left has nothing.
+    /// cluster takes none: what is allocated there is all that any pool can have of it. A removed
+    /// cluster has nothing.
     pub(crate) fn of(cluster: &ClusterView, taken: Taken, lent_kinds: Resources) -> Self {
         let has = Self {
             all: total(cluster),
@@ -182,9 +182,11 @@ impl UsableCapacity {
             lent: lends(cluster),
         };
         match cluster.wish() {
+            // Its hosts are counted by the cluster whose master it has.
+            _ if cluster.has_others_hosts() => Self::default(),
             Wish::Active => has,
-            Wish::Left => Self::default(),
-            Wish::Cordoned | Wish::Draining => {
+            Wish::Removed => Self::default(),
+            Wish::Cordoned | Wish::Draining | Wish::Removing => {
                 let taken = taken.or_used(cluster);
                 let lent = has.lent.min_each(taken.slack);
                 // The sums of pools count kinds of which no open cluster has revocable capacity as ordinary.

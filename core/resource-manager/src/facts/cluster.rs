@@ -3,11 +3,13 @@
 use crate::event::LinkId;
 use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
+use crate::facts::same_master::MasterRecord;
 use crate::facts::settling::Settling;
 use crate::facts::unsent::Unsent;
+use crate::lifecycle::cluster_removal::RemovalProgress;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
 use echelon_core_model::directive::{Capacity, SliceReport};
-use echelon_core_model::health::{ClusterHealth, Health, NewWork, ShardSigns};
+use echelon_core_model::health::{ClusterHealth, Health, HealthCause, NewWork, ShardSigns};
 use echelon_core_model::{Epoch, Generation, GroupName, JobId, Timestamp, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,6 +88,10 @@ pub struct ClusterView {
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// Until when its shard is in quarantine, since it reported what cannot be.
     pub quarantine: Option<Timestamp>,
+    /// How far its removal is.
+    pub(crate) removal: RemovalProgress,
+    /// What is remembered of its Mesos master.
+    pub(crate) master: MasterRecord,
     /// What it found since storage was resumed.
     pub found: Word,
     /// Jobs of which the snapshot has not got the reports as they are now.
@@ -195,9 +201,22 @@ impl ClusterView {
             judged_at: self.judged_at,
             heartbeat: self.heartbeat.clone(),
             quarantine: self.quarantine,
+            removal: self.removal,
+            master: self.master,
             found: self.found.clone(),
             unsent: Unsent::default(),
         }
+    }
+
+    /// Whether it was added and not removed.
+    pub(crate) fn is_present(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.wish != Wish::Removed)
+    }
+
+    /// Whether its hosts are those of another cluster, which counts them.
+    pub(crate) fn has_others_hosts(&self) -> bool {
+        let causes = self.state.iter().flat_map(|state| &state.health.causes);
+        causes.into_iter().any(|cause| *cause == HealthCause::SameMaster)
     }
 
     /// Whether its shard has reported to this leader all that it has.
@@ -209,6 +228,6 @@ impl ClusterView {
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {
-        self.is_settled() && self.link.is_some() && self.wish() != Wish::Left
+        self.is_settled() && self.link.is_some() && self.wish() != Wish::Removed
     }
 }

@@ -91,7 +91,10 @@ pub fn evidence(
     let Some(signs) = signs else {
         return HealthEvidence::Unknown;
     };
-    let found = of_signs(&signs, config.silent_after);
+    let mut found = of_signs(&signs, config.silent_after);
+    if cluster.master.is_refused(now) {
+        found = with(HealthCause::SameMaster, found);
+    }
     if stream_speaks {
         return found;
     }

@@ -364,6 +364,12 @@ impl ResourceManager {
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),
             (Purpose::Commit, OpResult::Committed) => self.committed(out),
             (Purpose::FileAssignments, OpResult::Committed) => self.assignments_filed(),
+            (Purpose::CloseCluster(_), OpResult::Decided(d)) => self.cluster_closed(&d, now, out),
+            (Purpose::ReadRemoved(id), OpResult::Answer(Answer::Leadership(l))) => {
+                self.take_removed(id, &l, now, out);
+            }
+            (Purpose::FenceRemoved(id), OpResult::Decided(d)) => self.hide_removed(id, &d, now, out),
+            (Purpose::HideRemoved(id), OpResult::Committed) => self.removed_hidden(&id),
             (purpose, OpResult::Answer(answer) | OpResult::Partial(answer, _)) => {
                 self.read(purpose, answer, now, out);
             }

@@ -64,7 +64,7 @@ fn is_awaited(view: &ClusterView) -> bool {
         return false;
     };
     let is_away = view.health().is_silence() || view.health() == Health::Joining;
-    let is_set_aside = row.wish == Wish::Left || (row.wish != Wish::Active && is_away);
+    let is_set_aside = row.wish == Wish::Removed || (row.wish != Wish::Active && is_away);
     !is_set_aside && !view.found.counts()
 }
 

@@ -99,7 +99,7 @@ pub fn parts(
     };
     let (clusters, holders): (Vec<ClusterId>, Vec<Holder>) = listeners(job)
         .into_iter()
-        .filter(|c| facts.clusters.get(c).is_none_or(|v| v.wish() != Wish::Left))
+        .filter(|c| facts.clusters.get(c).is_none_or(|v| v.wish() != Wish::Removed))
         .map(|c| {
             let holder = holder(facts, (id, job, group), &c, limit);
             (c, holder)

@@ -1,12 +1,14 @@
 //! What is stored and sent about clusters as time passes: the health of each, and its desired state.
 
 use crate::config::FULL_CYCLE;
-use crate::effect::Effect;
+use crate::effect::{Alarm, Effect};
 use crate::facts::cluster::ClusterView;
 use crate::facts::health::{JudgementTime, changed_state, evidence, judge};
+use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
+use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Order;
 use echelon_core_model::health::Health;
 use echelon_core_model::store::Write;
@@ -30,9 +32,12 @@ impl ResourceManager {
     /// Judges the health of each cluster and stores what has changed. A quiet cluster is asked for a full
     /// report.
     pub(crate) fn judge_clusters(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        for (cluster, other) in refuse_same(&mut self.picture.facts.clusters, now) {
+            out.push(Effect::Alarm(Alarm::SameMaster { cluster, other }));
+        }
         let half = Span(self.config.silent_after.0 / 2);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut claimed, mut changed) = (Vec::new(), Vec::new());
+        let (mut claimed, mut changed, mut is_other) = (Vec::new(), Vec::new(), false);
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -42,7 +47,7 @@ impl ResourceManager {
             .facts
             .clusters
             .iter_mut()
-            .filter(|(_, c)| c.row.is_some())
+            .filter(|(_, c)| c.row.as_ref().is_some_and(|row| row.wish != Wish::Removed))
         {
             let evidence = evidence(view, &self.config, self.timers.leading, now);
             let step = view.judged_at.replace(now).map(|at| now.since(at));
@@ -59,6 +64,7 @@ impl ResourceManager {
                     changed.push(id.clone());
                 }
                 view.state = Some(next);
+                is_other |= !is_same;
             }
             let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
             let is_quiet = since(view.heard_at.max(view.asked_at), half);
@@ -73,6 +79,11 @@ impl ResourceManager {
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
             }
+        }
+        if is_other {
+            // What takes work, and what counts as capacity, may have changed.
+            self.picture.revision += 1;
+            self.due = true;
         }
         for id in quiet {
             self.ask(&id, now, out);

@@ -69,6 +69,14 @@ pub enum Purpose {
     ReturnAssignment(JobId),
     /// Removes a tombstone's head.
     RemoveHead(JobId),
+    /// Writes the row of a removed cluster.
+    CloseCluster(ClusterId),
+    /// Reads who leads the shard of a removed cluster.
+    ReadRemoved(ClusterId),
+    /// Takes the leadership of that shard.
+    FenceRemoved(ClusterId),
+    /// Hides what that shard has stored.
+    HideRemoved(ClusterId),
 }
 
 #[derive(Debug, Clone)]

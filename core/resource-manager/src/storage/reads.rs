@@ -334,7 +334,7 @@ impl ResourceManager {
                 .as_ref()
                 .is_none_or(|before| row.version > before.version);
             if newer {
-                if row.wish == Wish::Left {
+                if row.wish == Wish::Removed {
                     out.push(Effect::Unwatch(row.id.clone()));
                 }
                 view.row = Some(row);
@@ -352,7 +352,7 @@ impl ResourceManager {
         // Asked for again while there is no stream: any effect may be lost.
         for (id, view) in &self.picture.facts.clusters {
             let is_heard = view.quarantine.is_none_or(|until| until <= now);
-            if is_heard && view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Left) {
+            if is_heard && view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Removed) {
                 out.push(Effect::Watch(id.clone()));
             }
         }

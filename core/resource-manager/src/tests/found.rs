@@ -110,7 +110,7 @@ fn a_leader_from_before_the_resume_does_not_count() {
 
 #[test]
 fn a_cluster_that_is_away_is_not_awaited_once_it_is_cordoned() {
-    for wish in [Wish::Cordoned, Wish::Draining, Wish::Left] {
+    for wish in [Wish::Cordoned, Wish::Draining, Wish::Removed] {
         let mut case = resumed(&[("a", 8), ("b", 8)]);
         case.shard("b").cores = 0;
         let job = case.store_job(1, service(2));

@@ -144,7 +144,7 @@ fn a_cluster_that_left_is_not_awaited() {
     case.cut("b");
     case.shard("b").cores = 0;
     case.want(job, Desired::Deleted);
-    case.wish("b", Wish::Left);
+    case.wish("b", Wish::Removed);
     case.run_for(Span::seconds(10));
     assert_eq!((case.head(job), case.assignment(job)), (None, None));
 }

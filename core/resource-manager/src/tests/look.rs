@@ -142,6 +142,7 @@ impl Case {
                 self.trace.push(format!("{cluster}: kills {word}"));
             }
             Order::ForgetHosts(h) => self.trace.push(format!("{cluster}: forget hosts {}", h.version)),
+            Order::TearDown => self.trace.push(format!("{cluster}: tear down")),
             Order::AcceptLoss(n) => self.trace.push(format!("{cluster}: accept loss {n}")),
             Order::Slices(orders) => {
                 let text: Vec<String> = orders.iter().map(order_text).collect();

@@ -100,7 +100,7 @@ impl Case {
                     .facts
                     .clusters
                     .get(c)
-                    .is_some_and(|v| v.wish() == Wish::Left)
+                    .is_some_and(|v| v.wish() == Wish::Removed)
             };
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
             let parts: Vec<(&str, u32)> = shards
@@ -172,7 +172,7 @@ fn what_a_cluster_out_of_reach_holds_is_given_to_no_other() {
     case.restart_job(job);
     case.run_for(Span::seconds(120));
     assert_eq!(case.all_outdated(job)[1..], [2, 2], "unreachable is not gone");
-    case.wish("a", Wish::Left);
+    case.wish("a", Wish::Removed);
     case.run_for(Span::seconds(20));
     assert_eq!(case.all_outdated(job)[1..], [0, 0]);
 }

@@ -255,6 +255,10 @@ impl ModelShard {
                 self.classes = Some(named);
                 self.fits_told().into_iter().collect()
             }
+            Order::TearDown => {
+                self.signs.torn_down = true;
+                vec![self.observed()]
+            }
             Order::Claims { claims, .. } => self.obey_claims(claims, now),
             Order::AcceptLoss(number) => {
                 self.loss = self.loss.filter(|n| *n > number);

@@ -84,7 +84,7 @@ fn a_cluster_that_has_left_counts_nothing_and_one_out_of_reach_as_before() {
     case.shard("west").cores = 0;
     case.run_for(Span::minutes(3));
     assert_eq!(divided(&case), (24, 0), "its hosts go on");
-    case.wish("west", Wish::Left);
+    case.wish("west", Wish::Removed);
     case.run_for(Span::seconds(5));
     assert_eq!(divided(&case), (12, 0), "nothing of it is left out: it is gone");
 }

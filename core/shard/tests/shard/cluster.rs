@@ -5,6 +5,7 @@ use echelon_core_hosts::{
     TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
 };
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::health::MasterId;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,6 +65,7 @@ pub struct Cluster {
     /// Accepts are swallowed.
     pub drops_accepts: bool,
     pub framework: String,
+    pub master: Option<MasterId>,
     pub subscribed: bool,
     pub suppressed: bool,
     /// Hears no call.
@@ -301,7 +303,12 @@ impl Cluster {
                 self.offers.clear();
                 let framework = framework.clone().unwrap_or_else(|| self.framework.clone());
                 let heartbeat = Span::seconds(15);
-                self.out.push_back(Event::Subscribed { framework, heartbeat });
+                let master = self.master;
+                self.out.push_back(Event::Subscribed {
+                    framework,
+                    heartbeat,
+                    master,
+                });
                 self.resend();
                 self.offer();
             }
@@ -322,6 +329,12 @@ impl Cluster {
                 self.offer();
             }
             Call::Suppress => self.suppressed = true,
+            // Without a word, and for good.
+            Call::TearDown => {
+                self.tasks.clear();
+                self.refuses = Some(Refusal::Removed);
+                self.disconnect();
+            }
             Call::UpdateFramework if self.keeps_framework => {
                 self.out.push_back(Event::CallFailed {
                     call: call.clone(),

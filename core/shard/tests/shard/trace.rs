@@ -62,6 +62,7 @@ fn call_line(call: &Call) -> String {
         Call::UpdateFramework => "UPDATE_FRAMEWORK".to_owned(),
         Call::Kill { task, .. } => format!("KILL {task}"),
         Call::Acknowledge { task, .. } => format!("ACKNOWLEDGE {task}"),
+        Call::TearDown => "TEARDOWN".to_owned(),
         Call::Reconcile { tasks } => format!("RECONCILE {}", tasks.len()),
     }
 }

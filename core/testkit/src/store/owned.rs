@@ -65,6 +65,8 @@ pub struct OwnedTables {
     heartbeats: Stamped<ClusterId, Heartbeat>,
     marks: Stamped<Role, Mark>,
     hosts: Stamped<(ClusterId, HostId), Host>,
+    /// Up to which stamp all hosts of a cluster are hidden.
+    sealed_hosts: BTreeMap<ClusterId, i64>,
     logs: Stamped<(ClusterId, MemberId), KeptLog>,
     kept_runs: Stamped<(JobId, ClusterId), KeptRuns>,
     events: BTreeMap<JobId, BTreeMap<EventCursor, Event>>,
@@ -239,6 +241,11 @@ impl OwnedTables {
                     let floor = self.sealed_shards.entry(cluster.clone()).or_insert(hides);
                     *floor = hides.max(*floor);
                 }
+                (Role::Shard(cluster), Write::SealHosts) => {
+                    self.hosts.hide(hides, |(of, _)| of == cluster);
+                    let floor = self.sealed_hosts.entry(cluster.clone()).or_insert(hides);
+                    *floor = hides.max(*floor);
+                }
                 (Role::Shard(cluster), Write::Seal(bucket)) => self.seal(cluster.clone(), bucket, hides),
                 (_, Write::Event(event)) => {
                     let cursor = EventCursor {
@@ -261,6 +268,7 @@ impl OwnedTables {
         match write {
             Write::Progress(p) => self.progress.write(p.job, stamp, Some(p)),
             Write::RemoveProgress(job) => self.progress.write(job, stamp, None),
+            Write::RemoveClusterState(cluster) => self.cluster_states.write(cluster, stamp, None),
             Write::EndedAssignment(piece, place) => {
                 let key = (piece.part.job, place);
                 self.ended_assignments.write(key, stamp, Some(piece));
@@ -297,6 +305,10 @@ impl OwnedTables {
             Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
             Write::Shard(..) | Write::RemoveShard(_) | Write::Raw(RawKey::Shard(_), _) => {
                 let floor = self.sealed_shards.get(cluster);
+                return floor.is_some_and(|hides| stamp <= *hides);
+            }
+            Write::Host(_) | Write::RemoveHost(_) => {
+                let floor = self.sealed_hosts.get(cluster);
                 return floor.is_some_and(|hides| stamp <= *hides);
             }
             _ => return false,
@@ -359,6 +371,7 @@ impl OwnedTables {
                 self.slices.write((cluster, job, group), stamp, None);
             }
             Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
+            Write::RemoveHeartbeat => self.heartbeats.write(cluster, stamp, None),
             Write::Host(h) => self.hosts.write((cluster, h.id.clone()), stamp, Some(h)),
             Write::RemoveHost(id) => self.hosts.write((cluster, id), stamp, None),
             Write::Log(log) => self.logs.write((cluster, log.task()), stamp, Some(log)),
@@ -400,7 +413,8 @@ fn may_write(owner: &Role, write: &Write) -> bool {
         | Write::RemoveProgress(_)
         | Write::EndedAssignment(..)
         | Write::RemoveEndedAssignment(..)
-        | Write::ClusterState(_) => *owner == Role::ResourceManager,
+        | Write::ClusterState(_)
+        | Write::RemoveClusterState(_) => *owner == Role::ResourceManager,
         Write::Heartbeat(h) => *owner == Role::Shard(h.cluster.clone()),
         Write::KeptRuns(runs) => *owner == Role::Shard(runs.cluster.clone()),
         _ => matches!(owner, Role::Shard(_)),

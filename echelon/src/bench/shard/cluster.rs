@@ -45,6 +45,7 @@ impl Cluster {
                 self.out.push_back(Event::Subscribed {
                     framework: FRAMEWORK.to_owned(),
                     heartbeat: Span::seconds(15),
+                    master: None,
                 });
                 self.offer();
             }

@@ -3,6 +3,8 @@
 use super::Case;
 use super::facts::{event, head, host, job, jobs_of_bucket, progress, shard};
 use echelon_core_model::bucket::job_bucket;
+use echelon_core_model::cluster::ClusterState;
+use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::job::{Head, JobFilter, JobState};
 use echelon_core_model::store::{Answer, Decision, EventCursor, Query, Role, Write};
 use echelon_core_model::{ClusterId, HostId, JobId};
@@ -159,6 +161,45 @@ pub async fn hosts_are_paged(case: &Case) {
             .collect();
         assert_eq!(seen, expected, "pages of {limit}");
     }
+    nothing_is_left_of_a_removed_cluster(case).await;
+}
+
+/// A newer epoch hides all hosts of a cluster, and those that an older leader still writes. What is shown of the
+/// cluster goes, too.
+async fn nothing_is_left_of_a_removed_cluster(case: &Case) {
+    let manager = Role::ResourceManager;
+    let id = ClusterId::new("c1");
+    let observed = Write::ClusterState(ClusterState {
+        cluster: id.clone(),
+        health: ClusterHealth::joining(),
+        reported: None,
+    });
+    case.commits(&manager, (1, 1), vec![observed.clone()]).await;
+    let hide = vec![Write::SealHosts, Write::RemoveHeartbeat];
+    case.commits(&shard("c1"), (2, 1), hide).await;
+    let late = vec![
+        Write::Host(host("host-07", 3)),
+        Write::RemoveHost(HostId::new("host-08")),
+    ];
+    case.commits(&shard("c1"), (1, 3), late).await;
+    let gone = vec![Write::RemoveClusterState(id)];
+    case.commits(&manager, (1, 2), gone).await;
+    for (cluster, expected) in [("c1", 0), ("c2", 1)] {
+        let query = Query::Hosts {
+            cluster: ClusterId::new(cluster),
+            after: None,
+            limit: 100,
+        };
+        let Answer::Hosts(hosts) = case.read(query).await else {
+            panic!("hosts")
+        };
+        assert_eq!(hosts.len(), expected, "{cluster}");
+    }
+    assert_eq!(
+        case.read(Query::ClusterStates).await,
+        Answer::ClusterStates(Vec::new())
+    );
+    assert_eq!(case.read(Query::Heartbeats).await, Answer::Heartbeats(Vec::new()));
 }
 
 /// Events of all writers in order of time, each once, whatever the page and wherever it ends.

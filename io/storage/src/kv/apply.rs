@@ -150,8 +150,8 @@ pub(crate) fn commit<K: KvMut>(
 
 /// Up to which stamp a row's partition hides everything; each partition is looked up once a batch.
 fn floor<K: KvMut>(kv: &K, known: &mut BTreeMap<RowKey, i64>, at: &RowKey) -> Result<i64, StoreError> {
-    // Only buckets of blocks and what shards remember of themselves are ever sealed.
-    if !matches!(at.table, Table::Instances | Table::Shards) {
+    // Only buckets of blocks, hosts, and what shards remember of themselves are ever sealed.
+    if !matches!(at.table, Table::Instances | Table::Shards | Table::Hosts) {
         return Ok(i64::MIN);
     }
     let partition = RowKey::new(at.table, at.partition().iter().cloned());

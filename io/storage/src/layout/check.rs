@@ -233,7 +233,8 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::RemoveProgress(_)
             | Write::EndedAssignment(..)
             | Write::RemoveEndedAssignment(..)
-            | Write::ClusterState(_),
+            | Write::ClusterState(_)
+            | Write::RemoveClusterState(_),
         ) => true,
         (Role::Shard(cluster), Write::Heartbeat(heartbeat)) => heartbeat.cluster == *cluster,
         (
@@ -250,6 +251,8 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Seal(_)
             | Write::Host(_)
             | Write::RemoveHost(_)
+            | Write::SealHosts
+            | Write::RemoveHeartbeat
             | Write::Log(_)
             | Write::RemoveLog(_),
         ) => true,
@@ -261,6 +264,7 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::EndedAssignment(..)
             | Write::RemoveEndedAssignment(..)
             | Write::ClusterState(_)
+            | Write::RemoveClusterState(_)
             | Write::Shard(..)
             | Write::RemoveShard(_)
             | Write::SealShard
@@ -274,6 +278,8 @@ fn owns(owner: &Role, write: &Write) -> bool {
             | Write::Heartbeat(_)
             | Write::Host(_)
             | Write::RemoveHost(_)
+            | Write::SealHosts
+            | Write::RemoveHeartbeat
             | Write::Log(_)
             | Write::RemoveLog(_)
             | Write::KeptRuns(_),
@@ -285,16 +291,17 @@ const fn named(write: &Write) -> &'static str {
     match write {
         Write::Progress(_) | Write::RemoveProgress(_) => "progress of a job",
         Write::EndedAssignment(..) | Write::RemoveEndedAssignment(..) => "the assignment of an ended job",
-        Write::ClusterState(_) => "contact of a cluster",
+        Write::ClusterState(_) | Write::RemoveClusterState(_) => "what is observed of a cluster",
         Write::Shard(..) | Write::RemoveShard(_) => "a row that a shard has of itself",
         Write::SealShard => "the seal of a shard's rows",
         Write::Block(_) | Write::RemoveBlock(_) | Write::Archive(_) => "a block of instances",
         Write::Slice(_) | Write::RemoveSlice(..) => "a slice row",
         Write::Raw(..) => "a row that cannot be read",
         Write::Seal(_) => "the seal of a bucket",
-        Write::Heartbeat(_) => "a heartbeat",
+        Write::Heartbeat(_) | Write::RemoveHeartbeat => "a heartbeat",
         Write::Mark(_) => "the mark of a role",
         Write::Host(_) | Write::RemoveHost(_) => "a host",
+        Write::SealHosts => "the seal of a cluster's hosts",
         Write::Log(_) | Write::RemoveLog(_) => "the end of a log",
         Write::KeptRuns(_) => "the runs whose logs are kept",
         Write::Event(_) => "an event",

@@ -243,6 +243,11 @@ pub(crate) fn archived(id: &ClusterId, key: &BlockKey) -> RowKey {
     RowKey::new(Table::Archive, cells)
 }
 
+/// The partition of all hosts of a cluster.
+pub(crate) fn hosts(id: &ClusterId) -> RowKey {
+    RowKey::new(Table::Hosts, [text(id)])
+}
+
 pub(crate) fn host(id: &ClusterId, host: &HostId) -> RowKey {
     RowKey::new(Table::Hosts, [text(id), text(host)])
 }

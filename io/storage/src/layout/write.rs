@@ -88,6 +88,7 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
         ),
         (Write::RemoveEndedAssignment(job, place), _) => delete(keys::ended_assignment_piece(*job, *place)),
         (Write::ClusterState(state), _) => put(keys::cluster_state(&state.cluster), encode(state)),
+        (Write::RemoveClusterState(cluster), _) => delete(keys::cluster_state(cluster)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
         (Write::Mark(mark), owner) => put(keys::mark(owner), encode(mark)),
         (Write::Event(event), _) => put(event_key(batch, place, event), encode(event)),
@@ -111,6 +112,8 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         Write::Seal(bucket) => (keys::bucket_of_blocks(cluster, *bucket), Sealed),
         Write::Host(host) => (keys::host(cluster, &host.id), Value(encode(host))),
         Write::RemoveHost(id) => (keys::host(cluster, id), Nothing),
+        Write::SealHosts => (keys::hosts(cluster), Sealed),
+        Write::RemoveHeartbeat => (keys::heartbeat(cluster), Nothing),
         Write::Log(log) => (keys::log(cluster, &log.task()), Value(encode(log))),
         Write::RemoveLog(task) => (keys::log(cluster, task), Nothing),
         Write::KeptRuns(runs) => (keys::kept_runs(runs.job, cluster), Value(encode(runs))),
@@ -119,6 +122,7 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         | Write::EndedAssignment(..)
         | Write::RemoveEndedAssignment(..)
         | Write::ClusterState(_)
+        | Write::RemoveClusterState(_)
         | Write::Heartbeat(_)
         | Write::Mark(_)
         | Write::Event(_) => return None,

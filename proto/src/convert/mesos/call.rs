@@ -60,6 +60,7 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Opt
             refuse,
             ..
         } => answer_inverse(&mut wire, ids(offers), *accept, filters(*refuse)),
+        Call::TearDown => call::Type::Teardown,
         Call::Revive => call::Type::Revive,
         Call::Suppress => call::Type::Suppress,
         Call::Kill { task, host, grace } => kill(&mut wire, task, host.as_ref(), *grace),

@@ -9,6 +9,7 @@ use crate::mesos::v1::{
 };
 use echelon_core_hosts::{Event, InverseOffer, Offer, OfferId, Refusal};
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::health::MasterId;
 use echelon_core_model::{HostId, Span, Timestamp};
 use std::collections::BTreeMap;
 
@@ -67,6 +68,7 @@ fn subscribed(s: &event::Subscribed) -> Event {
     Event::Subscribed {
         framework: s.framework_id.value.clone(),
         heartbeat,
+        master: s.master_info.as_ref().map(|info| MasterId::of(&info.id)),
     }
 }
 

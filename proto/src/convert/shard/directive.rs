@@ -43,6 +43,7 @@ impl Wire for Directive {
                 lease_ms: lease.0,
             }),
             Order::Classes(named) => Sent::Classes(named.to_wire()),
+            Order::TearDown => Sent::TearDown(wire::TearDownOrder {}),
             Order::Volumes(wishes) => Sent::Volumes(wire::VolumesOrder {
                 volumes: by_volume_to_wire(wishes),
             }),
@@ -85,6 +86,7 @@ impl Wire for Directive {
             Sent::Classes(sent) => {
                 Order::Classes(NamedClasses::from_wire(sent).map_err(|e: FieldError| e.within("classes"))?)
             }
+            Sent::TearDown(wire::TearDownOrder {}) => Order::TearDown,
             Sent::Volumes(sent) => Order::Volumes(by_volume("volumes", sent.volumes)?),
         };
         Ok(Self {

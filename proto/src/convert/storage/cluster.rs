@@ -17,7 +17,7 @@ use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
 
-wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Left);
+wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Removing, Removed);
 
 impl Wire for Cluster {
     type Message = wire::Cluster;
@@ -385,6 +385,7 @@ impl Wire for ShardRow {
             drained_agents,
             log_gaps,
             observed,
+            tears_down,
         } = self;
         wire::ShardRow {
             framework: framework.clone(),
@@ -400,6 +401,7 @@ impl Wire for ShardRow {
             log_gaps: messages(log_gaps),
             wishes_heard_ms: wishes_heard.0,
             observed_ms: observed.0,
+            tears_down: *tears_down,
         }
     }
 
@@ -418,6 +420,7 @@ impl Wire for ShardRow {
             log_gaps: list("log_gaps", message.log_gaps)?,
             wishes_heard: Timestamp(message.wishes_heard_ms),
             observed: Span(message.observed_ms),
+            tears_down: message.tears_down,
         })
     }
 }

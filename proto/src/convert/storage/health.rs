@@ -3,7 +3,7 @@
 use crate::convert::fields::{WireEnum as _, moment, optional, wire_enum, word};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, ShardSigns};
+use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, MasterId, ShardSigns};
 use echelon_core_model::{Span, Timestamp};
 
 wire_enum!(
@@ -91,6 +91,8 @@ impl Wire for ShardSigns {
             agents,
             commit_age,
             frozen,
+            torn_down,
+            master,
         } = self;
         wire::ShardSigns {
             subscribed: *subscribed,
@@ -101,6 +103,8 @@ impl Wire for ShardSigns {
             agents: agents.as_ref().map(AgentCounts::to_wire),
             commit_age_ms: commit_age.0,
             frozen: *frozen,
+            torn_down: *torn_down,
+            master_hash: master.map(|id| id.0),
         }
     }
 
@@ -114,6 +118,8 @@ impl Wire for ShardSigns {
             agents: optional("agents", message.agents)?,
             commit_age: Span(message.commit_age_ms),
             frozen: message.frozen,
+            torn_down: message.torn_down,
+            master: message.master_hash.map(MasterId),
         })
     }
 }

@@ -211,7 +211,7 @@ impl Levers {
         let all: Vec<(ClusterId, &ClusterView, &Cluster)> = order.into_iter().filter_map(known).collect();
         for (id, view, row) in all {
             let name = &row.name;
-            if view.wish() == Wish::Left || !view.takes_grants() || view.new_work() == NewWork::Refused {
+            if view.wish() == Wish::Removed || !view.takes_grants() || view.new_work() == NewWork::Refused {
                 continue;
             }
             if !spec.clusters.allows(row.identity()) {

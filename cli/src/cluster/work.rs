@@ -1,0 +1,246 @@
+//! What a cluster holds: `--plan` of each verb, and `--wait`.
+
+use super::{named, read};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Listing};
+use crate::shape;
+use echelon_clients_rust::{Client, v1};
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Groups that a line about progress names.
+const NAMED: usize = 3;
+
+/// Shows what a change of a cluster would mean.
+pub(super) async fn plan(context: &Context, cluster: v1::Cluster, fields: &[&str]) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let planned = ask(&client, cluster, fields).await?;
+    let shown = named(planned.cluster.clone())?;
+    let people = people(&shown, &planned);
+    let value = output::message("PlanClusterResponse", &planned);
+    output::print(output::one(
+        &value,
+        &shown.display_name,
+        &people,
+        context.format(),
+    ));
+    match planned.problems.first() {
+        None => Ok(()),
+        Some(_) => Err(Failure::new(
+            Exit::Conflict,
+            "as things are this would be refused",
+        )),
+    }
+}
+
+async fn ask(
+    client: &Client,
+    cluster: v1::Cluster,
+    fields: &[&str],
+) -> Result<v1::PlanClusterResponse, Failure> {
+    let request = v1::PlanClusterRequest {
+        cluster: Some(cluster),
+        update_mask: Some(prost_types::FieldMask {
+            paths: fields.iter().map(|&field| field.to_owned()).collect(),
+        }),
+    };
+    let planned = client.repeat(|| {
+        let (mut service, request) = (client.cluster_service(), request.clone());
+        async move { service.plan_cluster(request).await }
+    });
+    Ok(planned.await?)
+}
+
+/// What a cluster as it is holds, and what becomes of that.
+async fn held(client: &Client, cluster: &str) -> Result<v1::ClusterWork, Failure> {
+    let as_it_is = v1::Cluster {
+        name: format!("clusters/{cluster}"),
+        ..v1::Cluster::default()
+    };
+    let missing = || {
+        Failure::new(
+            Exit::Failed,
+            "the gateway's answer says nothing of the cluster's work",
+        )
+    };
+    ask(client, as_it_is, &[]).await?.work.ok_or_else(missing)
+}
+
+fn people(cluster: &v1::Cluster, planned: &v1::PlanClusterResponse) -> String {
+    let Some(work) = &planned.work else {
+        return "it is not known what the cluster holds\n".to_owned();
+    };
+    let desired = cluster.wish();
+    let mut out = format!(
+        "cluster:   {}\ndesired:   {} (planned, nothing was changed)\ninstances: {}\nwaiting:   {} instances of all jobs are assigned to no cluster and may come here\n",
+        output::escape(&cluster.display_name),
+        shape::word(desired.as_str_name(), "CLUSTER_WISH_"),
+        sums(work),
+        work.waiting,
+    );
+    for problem in &planned.problems {
+        out.push_str(&format!("refused:   {}\n", output::escape(problem)));
+    }
+    out.push_str(&output::list(&listing(work), output::Format::Table));
+    if work.groups_left_out > 0 {
+        out.push_str(&format!("and {} more groups\n", work.groups_left_out));
+    }
+    out
+}
+
+/// `90, of which 88 run; 87 can move now, 3 stay`.
+fn sums(work: &v1::ClusterWork) -> String {
+    let parts = [
+        (work.movable, "can move now"),
+        (work.ending, "end"),
+        (work.staying, "stay or wait"),
+    ];
+    let parts = parts.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
+    let reported = if work.reported {
+        format!(", of which {} run", work.running)
+    } else {
+        ", as assigned: its shard does not report how many run".to_owned()
+    };
+    let mut out = format!("{}{reported}", work.instances);
+    if !parts.is_empty() {
+        out.push_str("; ");
+        out.push_str(&parts.join(", "));
+    }
+    if work.results > 0 {
+        out.push_str(&format!(
+            "; and {} that have ended, of jobs that go on",
+            work.results
+        ));
+    }
+    out
+}
+
+fn listing(work: &v1::ClusterWork) -> Listing {
+    Listing {
+        columns: &[
+            "JOB",
+            "GROUP",
+            "KIND",
+            "INSTANCES",
+            "RUNNING",
+            "ENDED",
+            "WHAT BECOMES OF IT",
+        ],
+        narrow: 7,
+        rows: work.groups.iter().map(row).collect(),
+        names: work
+            .groups
+            .iter()
+            .map(|g| format!("{}/{}", g.job, g.group))
+            .collect(),
+        values: Vec::new(),
+    }
+}
+
+fn row(group: &v1::GroupWork) -> Vec<String> {
+    vec![
+        group.job.clone(),
+        group.group.clone(),
+        shape::word(group.kind().as_str_name(), "JOB_KIND_"),
+        group.instances.to_string(),
+        group.running.to_string(),
+        group.results.to_string(),
+        departure(group),
+    ]
+}
+
+fn departure(group: &v1::GroupWork) -> String {
+    let why = group.reason.as_ref().map(|reason| reason.message.clone());
+    match group.departure() {
+        v1::Departure::Unspecified => "unknown".to_owned(),
+        v1::Departure::None => "stays".to_owned(),
+        v1::Departure::Unselected => "stays; its job would not choose this cluster any more".to_owned(),
+        v1::Departure::Ends => "ends".to_owned(),
+        v1::Departure::Moves => {
+            let moves = format!("{} can move now, {} at once", group.movable, group.at_once);
+            why.map_or_else(|| moves.clone(), |why| format!("{moves}; the others wait: {why}"))
+        }
+        v1::Departure::Stays => why.map_or_else(|| "stays".to_owned(), |why| format!("stays: {why}")),
+    }
+}
+
+/// Waits until nothing but daemons is left at a cluster, and says what stays and why whenever that changes.
+pub(super) async fn wait_drained(context: &Context, cluster: &str) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let mut said = String::new();
+    loop {
+        let now = read(context, cluster).await?;
+        if now.wish() != v1::ClusterWish::Draining {
+            let what = shape::word(now.wish().as_str_name(), "CLUSTER_WISH_");
+            let text = format!("cluster {cluster} is not drained any more, it is to be {what}");
+            return Err(Failure::new(Exit::Conflict, text));
+        }
+        let work = held(&client, cluster).await?;
+        let text = left(&work);
+        if text.is_none() && work.reported {
+            output::remark(format_args!("cluster {} is drained", output::escape(cluster)));
+            return Ok(());
+        }
+        let text = text.unwrap_or_else(|| "its shard does not report".to_owned());
+        if text != said {
+            output::remark(format_args!("{text}"));
+            said = text;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// What is left beside daemons, and what that waits for; none: nothing is.
+fn left(work: &v1::ClusterWork) -> Option<String> {
+    let is_daemon = |group: &&v1::GroupWork| group.kind() == v1::JobKind::Daemon;
+    let daemons: u64 = work.groups.iter().filter(is_daemon).map(|g| g.instances).sum();
+    let n = work.instances.saturating_sub(daemons);
+    if n == 0 && work.groups_left_out == 0 {
+        return None;
+    }
+    let others = work
+        .groups
+        .iter()
+        .filter(|group| !is_daemon(group) && group.instances > 0);
+    let named = others.take(NAMED).map(|group| {
+        format!(
+            "{}/{}: {} ({})",
+            output::escape(&group.job),
+            output::escape(&group.group),
+            group.instances,
+            output::escape(&departure(group))
+        )
+    });
+    let named: Vec<String> = named.collect();
+    Some(format!("{n} instances are left; {}", named.join("; ")))
+}
+
+/// Waits until a cluster is gone.
+pub(super) async fn wait_removed(context: &Context, removing: &v1::Cluster) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let mut said = String::new();
+    loop {
+        let now = read(context, &removing.cluster_id).await?;
+        if now.wish() == v1::ClusterWish::Removed {
+            let name = output::escape(&removing.display_name);
+            output::remark(format_args!("cluster {name} is removed"));
+            return Ok(());
+        }
+        let work = held(&client, &removing.cluster_id).await?;
+        let text = if work.instances > 0 || work.results > 0 {
+            format!(
+                "{} instances and {} results of jobs that go on are left",
+                work.instances, work.results
+            )
+        } else {
+            "nothing is left; its shard leaves Mesos and deletes what is stored".to_owned()
+        };
+        if text != said {
+            output::remark(format_args!("{text}"));
+            said = text;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,300 @@
+//! What a cluster holds, and what would become of it under another desired state or other labels. It goes by
+//! the functions of the cycle, on the same state, and commits nothing.
+//!
+//! Groups are looked at in the order of the cycle, one after another. Each takes the capacity elsewhere that
+//! its instances would move to, so that two groups do not count the same capacity.
+
+use crate::admission::candidates::{Candidates, ClusterPatch};
+use crate::admission::router::{GroupOf, Router, Within, take};
+use crate::assignment::indexes::missing;
+use crate::demand::request::{avoided, have, unit_of};
+use crate::demand::slices::{Line, lines};
+use crate::facts::job::JobView;
+use crate::lifecycle::rollouts;
+use crate::picture::Picture;
+use echelon_core_model::cluster::{ClusterQuestion, Wish};
+use echelon_core_model::cluster_choice::ClusterIdentity;
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::{GroupName, JobId, Reason, ReasonCode};
+use echelon_core_pools::Rooms;
+use std::sync::Arc;
+
+/// Most groups that an answer lists.
+pub const MOST_GROUPS: usize = 1_000;
+
+/// What a cluster holds, and what would become of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClusterWork {
+    /// Whether its shard has reported all that it has to this leader. Otherwise what is assigned is counted,
+    /// and how much of it runs or has ended is not known.
+    pub is_reported: bool,
+    /// Groups with instances there that have not ended, or with results that their job still counts. At most
+    /// [`MOST_GROUPS`], those of the oldest jobs first.
+    pub groups: Vec<GroupWork>,
+    /// How many more groups there are. They are counted in `totals`.
+    pub left_out: u64,
+    /// Sums over all groups.
+    pub totals: WorkTotals,
+    /// Instances of all jobs that are bound to no cluster and may be bound to this one.
+    pub waiting: u64,
+}
+
+/// Sums over groups at a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkTotals {
+    /// Instances that have not ended.
+    pub instances: u64,
+    /// Of these, those that run or are about to.
+    pub running: u64,
+    /// Instances that have ended, of jobs that have not.
+    pub results: u64,
+    /// Of `instances`, those for which another cluster has capacity now.
+    pub movable: u64,
+    /// Of `instances`, those that end.
+    pub ending: u64,
+    /// Of `instances`, those that cannot leave as things are.
+    pub staying: u64,
+}
+
+/// What a cluster holds of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupWork {
+    /// The job.
+    pub job: JobId,
+    /// Its name.
+    pub name: String,
+    /// The group.
+    pub group: GroupName,
+    /// What kind of job it is.
+    pub kind: JobKind,
+    /// Instances that have not ended.
+    pub instances: u64,
+    /// Of these, those that run or are about to.
+    pub running: u64,
+    /// Instances that have ended.
+    pub results: u64,
+    /// What would become of it.
+    pub departure: Departure,
+}
+
+/// What would become of a group's instances at a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Departure {
+    /// They stay: nothing asks them to leave.
+    None,
+    /// The same, though the job would not choose the cluster any more.
+    Unselected,
+    /// They move to other clusters.
+    Moves {
+        /// How many of them another cluster has capacity for now.
+        movable: u64,
+        /// How many of those that run move at once; a gang moves as a whole.
+        at_once: u64,
+        /// Why the others wait; none: all can move.
+        others: Option<Reason>,
+    },
+    /// They end: a daemon has no instance without its host.
+    End,
+    /// They stay, although they are to leave.
+    Stays(Reason),
+}
+
+/// What becomes of a cluster's work. `O(jobs + groups there x clusters)`.
+#[must_use]
+pub fn cluster_work(picture: &Picture, question: &ClusterQuestion) -> ClusterWork {
+    let patch = ClusterPatch {
+        cluster: &question.cluster,
+        wish: question.desired,
+        labels: &question.labels,
+    };
+    let facts = &picture.facts;
+    let candidates = Candidates::new(facts, &picture.demand.ledger).patched(&patch);
+    let mut work = Work {
+        picture,
+        question,
+        router: Router::of(facts, &picture.demand.ledger, &Arc::new(candidates)),
+        rooms: Rooms::clone(&picture.admission.rooms),
+        out: ClusterWork {
+            is_reported: facts
+                .clusters
+                .get(&question.cluster)
+                .is_some_and(|view| view.takes_grants() && view.fulls > 0),
+            ..ClusterWork::default()
+        },
+    };
+    for (id, job) in facts.jobs.iter() {
+        work.look(*id, job);
+    }
+    work.out
+}
+
+struct Work<'a> {
+    picture: &'a Picture,
+    question: &'a ClusterQuestion,
+    router: Router<'a>,
+    /// The capacity that groups before have left.
+    rooms: Rooms,
+    out: ClusterWork,
+}
+
+impl Work<'_> {
+    fn look(&mut self, id: JobId, job: &JobView) {
+        let Some(spec) = job.spec.as_deref().filter(|_| job.is_live()) else {
+            return;
+        };
+        if self.is_chosen(spec) {
+            let unbound = spec.groups.iter().map(|g| missing(job, &g.name));
+            self.out.waiting = unbound.fold(self.out.waiting, u64::saturating_add);
+        }
+        if job.is_unbound() {
+            return;
+        }
+        let mut here = lines(&self.picture.facts, id, job);
+        here.retain(|line| line.key.cluster == self.question.cluster);
+        let gang = spec.gang.as_ref().map(|_| self.gang(id, job, spec));
+        for group in &spec.groups {
+            let of = GroupOf { id, spec, group };
+            let lines: Vec<&Line> = here.iter().filter(|l| l.key.group == group.name).collect();
+            if !lines.is_empty() {
+                self.add(of, job, &lines, gang.as_ref());
+            }
+        }
+    }
+
+    /// Whether a job may use the cluster, as far as the job's own choice goes.
+    fn is_chosen(&self, spec: &JobSpec) -> bool {
+        let identity = ClusterIdentity {
+            id: &self.question.cluster,
+            name: &self.question.name,
+            labels: &self.question.labels,
+        };
+        spec.clusters.allows(identity)
+    }
+
+    fn add(&mut self, of: GroupOf<'_>, job: &JobView, lines: &[&Line], gang: Option<&Result<(), Reason>>) {
+        let sum = |count: fn(&Line) -> u64| lines.iter().map(|l| count(l)).fold(0, u64::saturating_add);
+        let (instances, results) = (sum(|l| l.count.unended()), sum(|l| l.count.ended));
+        if instances == 0 && results == 0 {
+            return;
+        }
+        let departure = self.departure(of, job, instances, gang);
+        let totals = &mut self.out.totals;
+        totals.instances = totals.instances.saturating_add(instances);
+        totals.results = totals.results.saturating_add(results);
+        let running = sum(|l| l.count.on_hosts());
+        totals.running = totals.running.saturating_add(running);
+        let (movable, ending, staying) = match &departure {
+            Departure::None | Departure::Unselected => (0, 0, 0),
+            Departure::Moves { movable, .. } => (*movable, 0, instances.saturating_sub(*movable)),
+            Departure::End => (0, instances, 0),
+            Departure::Stays(_) => (0, 0, instances),
+        };
+        totals.movable = totals.movable.saturating_add(movable);
+        totals.ending = totals.ending.saturating_add(ending);
+        totals.staying = totals.staying.saturating_add(staying);
+        if self.out.groups.len() >= MOST_GROUPS {
+            self.out.left_out = self.out.left_out.saturating_add(1);
+            return;
+        }
+        self.out.groups.push(GroupWork {
+            job: of.id,
+            name: of.spec.name.clone(),
+            group: of.group.name.clone(),
+            kind: of.spec.kind,
+            instances,
+            running,
+            results,
+            departure,
+        });
+    }
+
+    fn departure(
+        &mut self,
+        of: GroupOf<'_>,
+        job: &JobView,
+        instances: u64,
+        gang: Option<&Result<(), Reason>>,
+    ) -> Departure {
+        let GroupOf { spec, group, .. } = of;
+        let leaves = match self.question.desired {
+            Wish::Active | Wish::Cordoned => false,
+            Wish::Draining | Wish::Removing | Wish::Removed => true,
+        };
+        if !leaves {
+            return if self.is_chosen(spec) {
+                Departure::None
+            } else {
+                Departure::Unselected
+            };
+        }
+        if spec.kind == JobKind::Daemon {
+            return if self.question.desired == Wish::Draining {
+                let why = "a daemon stays on its hosts until the cluster is removed";
+                Departure::Stays(Reason::new(ReasonCode::ClusterCordoned).at(why))
+            } else {
+                Departure::End
+            };
+        }
+        if group.volume.is_some() {
+            let why = "it has volumes on hosts of this cluster";
+            return Departure::Stays(Reason::new(ReasonCode::NoCluster).at(why));
+        }
+        match gang {
+            Some(Ok(())) => Departure::Moves {
+                movable: instances,
+                at_once: spec.instances(),
+                others: None,
+            },
+            Some(Err(why)) => Departure::Stays(why.clone()),
+            None => self.moves(of, job, instances),
+        }
+    }
+
+    /// Whether another cluster has capacity for a whole gang. It takes that capacity.
+    fn gang(&mut self, id: JobId, job: &JobView, spec: &JobSpec) -> Result<(), Reason> {
+        let mut avoid = vec![self.question.cluster.clone()];
+        avoid.extend(spec.groups.iter().flat_map(|g| avoided(job, &g.name)));
+        let count = |g: &GroupSpec| u64::from(g.instances);
+        let blocked = |why| Reason::new(ReasonCode::GangBlocked).at(why);
+        let to = self
+            .router
+            .place_whole(id, spec, count, &avoid, Some(&self.rooms))
+            .map_err(|_| blocked("no other cluster that it may use can hold all of it"))?;
+        let to = to.ok_or_else(|| blocked("no other cluster has capacity for all of it now"))?;
+        for group in &spec.groups {
+            let unit = unit_of(&self.picture.facts, group);
+            take(&mut self.rooms, &to, spec, unit, count(group));
+        }
+        Ok(())
+    }
+
+    fn moves(&mut self, of: GroupOf<'_>, job: &JobView, instances: u64) -> Departure {
+        let GroupOf { spec, group, .. } = of;
+        let mut avoid = avoided(job, &group.name);
+        avoid.push(self.question.cluster.clone());
+        if !self.router.may_use_others(of, &avoid) {
+            return Departure::Stays(self.router.refusal_but(of, &avoid));
+        }
+        let have = have(job, &group.name);
+        let within = Within {
+            have: &have,
+            avoid: &avoid,
+            rooms: &self.rooms,
+            parts: 1,
+        };
+        let shares = self.router.places(of, instances, within);
+        let unit = unit_of(&self.picture.facts, group);
+        for share in &shares {
+            take(&mut self.rooms, &share.cluster, spec, unit, share.count);
+        }
+        let movable = shares.iter().map(|s| s.count).fold(0, u64::saturating_add);
+        let others = (movable < instances).then(|| {
+            Reason::new(ReasonCode::NoClusterCapacity).at("no other cluster has capacity for them now")
+        });
+        Departure::Moves {
+            movable,
+            at_once: u64::from(rollouts::may_be_down(job, group).max(1)),
+            others,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a cluster holds, as the public API says it.
+
+use echelon_core_model::Reason;
+use echelon_core_resource_manager::{ClusterWork, Departure, GroupWork};
+use echelon_proto::convert::{reason, spec};
+use echelon_proto::echelon::v1;
+
+/// To the wire.
+pub(crate) fn to_wire(work: &ClusterWork) -> v1::ClusterWork {
+    let ClusterWork {
+        is_reported,
+        groups,
+        left_out,
+        totals,
+        waiting,
+    } = work;
+    v1::ClusterWork {
+        reported: *is_reported,
+        groups: groups.iter().map(group).collect(),
+        groups_left_out: *left_out,
+        instances: totals.instances,
+        running: totals.running,
+        results: totals.results,
+        movable: totals.movable,
+        ending: totals.ending,
+        staying: totals.staying,
+        waiting: *waiting,
+    }
+}
+
+fn group(work: &GroupWork) -> v1::GroupWork {
+    let GroupWork {
+        job,
+        name,
+        group,
+        kind,
+        instances,
+        running,
+        results,
+        departure,
+    } = work;
+    let (departure, movable, at_once, why) = parts(departure);
+    v1::GroupWork {
+        job_id: job.to_string(),
+        job: name.clone(),
+        group: group.to_string(),
+        kind: spec::kind(*kind).into(),
+        instances: *instances,
+        running: *running,
+        results: *results,
+        departure: departure.into(),
+        movable,
+        at_once,
+        reason: why.map(reason::reason),
+    }
+}
+
+const fn parts(departure: &Departure) -> (v1::Departure, u64, u64, Option<&Reason>) {
+    match departure {
+        Departure::None => (v1::Departure::None, 0, 0, None),
+        Departure::Unselected => (v1::Departure::Unselected, 0, 0, None),
+        Departure::Moves {
+            movable,
+            at_once,
+            others,
+        } => (v1::Departure::Moves, *movable, *at_once, others.as_ref()),
+        Departure::End => (v1::Departure::Ends, 0, 0, None),
+        Departure::Stays(why) => (v1::Departure::Stays, 0, 0, Some(why)),
+    }
+}
