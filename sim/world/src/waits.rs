@@ -8,7 +8,7 @@ use echelon_core_model::job::{Head, Progress, Waiting};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{MemberId, ReasonCode, TaskId};
+use echelon_core_model::{ClusterId, MemberId, ReasonCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
@@ -72,9 +72,25 @@ impl World {
     fn has_room(&self, spec: &JobSpec, n: u64) -> bool {
         let hosts = u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
         let there = self.cores(spec).saturating_mul(hosts);
-        let taken = self.taken(spec).into_iter();
-        let mut taken = taken.map(|of_cluster| of_cluster.values().sum::<u64>());
+        let taken = self.taken(spec).into_iter().zip(&self.clusters);
+        let mut taken = taken.map(|(of_cluster, cluster)| {
+            let kept = self.kept_for_volumes(&cluster.id, &of_cluster, self.cores(spec));
+            of_cluster.values().sum::<u64>().saturating_add(kept)
+        });
         taken.any(|taken| there.saturating_sub(taken) >= n)
+    }
+
+    /// Instances that are granted and wait for the host of their volume, which is full: nothing is stopped for them
+    /// there (docs/next.md), and what they are granted is of use to no other.
+    fn kept_for_volumes(&self, cluster: &ClusterId, taken: &BTreeMap<String, u64>, cores: u64) -> u64 {
+        if !taken.values().any(|n| *n >= cores) {
+            return 0;
+        }
+        let jobs = self.users.0.iter().filter_map(|user| user.job);
+        let waiting = jobs.filter_map(|job| self.progress(job)).flat_map(|p| p.waiting);
+        let kept = waiting
+            .filter(|w| w.reason.code == ReasonCode::HostVolume && w.cluster.as_ref() == Some(cluster));
+        kept.map(|w| w.count).sum()
     }
 
     /// Whether a host has room for no instance, or may have none: what others hold is not looked at.

@@ -140,6 +140,7 @@ fn another_framework_id_than_the_stored_one_freezes() {
     w.step(Event::Cluster(Told::Subscribed {
         framework: "other".to_owned(),
         heartbeat: seconds(15),
+        master: None,
     }));
     w.run(seconds(1));
     assert!(
