@@ -1,4 +1,4 @@
-//! What a cluster holds, as the public API says it.
+//! What a cluster holds, as the public API says it. The names of jobs are the gateway's to fill in.
 
 use echelon_core_model::Reason;
 use echelon_core_resource_manager::{ClusterWork, Departure, GroupWork};
@@ -31,7 +31,6 @@ pub(crate) fn to_wire(work: &ClusterWork) -> v1::ClusterWork {
 fn group(work: &GroupWork) -> v1::GroupWork {
     let GroupWork {
         job,
-        name,
         group,
         kind,
         instances,
@@ -42,7 +41,7 @@ fn group(work: &GroupWork) -> v1::GroupWork {
     let (departure, movable, at_once, why) = parts(departure);
     v1::GroupWork {
         job_id: job.to_string(),
-        job: name.clone(),
+        job: String::new(),
         group: group.to_string(),
         kind: spec::kind(*kind).into(),
         instances: *instances,

@@ -133,15 +133,24 @@ fn listing(work: &v1::ClusterWork) -> Listing {
         names: work
             .groups
             .iter()
-            .map(|g| format!("{}/{}", g.job, g.group))
+            .map(|g| format!("{}/{}", name(g), g.group))
             .collect(),
         values: Vec::new(),
     }
 }
 
+/// The name of a group's job, else its id.
+fn name(group: &v1::GroupWork) -> &str {
+    if group.job.is_empty() {
+        &group.job_id
+    } else {
+        &group.job
+    }
+}
+
 fn row(group: &v1::GroupWork) -> Vec<String> {
     vec![
-        group.job.clone(),
+        name(group).to_owned(),
         group.group.clone(),
         shape::word(group.kind().as_str_name(), "JOB_KIND_"),
         group.instances.to_string(),
@@ -207,7 +216,7 @@ fn left(work: &v1::ClusterWork) -> Option<String> {
     let named = others.take(NAMED).map(|group| {
         format!(
             "{}/{}: {} ({})",
-            output::escape(&group.job),
+            output::escape(name(group)),
             output::escape(&group.group),
             group.instances,
             output::escape(&departure(group))
@@ -217,13 +226,14 @@ fn left(work: &v1::ClusterWork) -> Option<String> {
     Some(format!("{n} instances are left; {}", named.join("; ")))
 }
 
-/// Waits until a cluster is gone.
+/// Waits until a cluster is gone, with what was stored of it.
 pub(super) async fn wait_removed(context: &Context, removing: &v1::Cluster) -> Result<(), Failure> {
     let client = context.client().await?;
     let mut said = String::new();
     loop {
         let now = read(context, &removing.cluster_id).await?;
-        if now.wish() == v1::ClusterWish::Removed {
+        let is_shown = now.heartbeat_time.is_some() || now.health_since.is_some();
+        if now.wish() == v1::ClusterWish::Removed && !is_shown {
             let name = output::escape(&removing.display_name);
             output::remark(format_args!("cluster {name} is removed"));
             return Ok(());

@@ -39,6 +39,16 @@ pub async fn job<F: Facts>(facts: &F, job: &JobRef) -> Result<Head, ApiError> {
     }
 }
 
+/// The names of jobs, in order. One whose head is gone or cannot be read has none.
+pub async fn names<F: Facts>(facts: &F, jobs: &[JobId]) -> Vec<Option<String>> {
+    let mut out = Vec::with_capacity(jobs.len());
+    for id in jobs {
+        let head = ask::head(facts, *id).await.ok().flatten();
+        out.push(head.map(|head| head.name));
+    }
+    out
+}
+
 /// The same at SERIAL, to decide by.
 ///
 /// # Errors

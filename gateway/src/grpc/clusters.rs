@@ -9,12 +9,14 @@ use echelon_core_gateway::clusters::{
     ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, check, get_cluster, list_clusters,
     planned_cluster, update_cluster,
 };
-use echelon_core_gateway::{ApiError, resource};
+use echelon_core_gateway::{ApiError, lookup, resource};
+use echelon_core_model::JobId;
 use echelon_core_model::cluster::{Cluster, ClusterQuestion, Wish};
 use echelon_proto::convert::cluster::read_wish;
 use echelon_proto::convert::quantity::timestamp;
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
+use std::collections::BTreeMap;
 use tonic::{Request, Response, Status};
 use v1::cluster_service_server::ClusterService;
 
@@ -33,7 +35,21 @@ impl Gateway {
             desired: shown.wish,
             labels: shown.labels.clone(),
         };
-        self.links.cluster_work(&question).await
+        let mut work = self.links.cluster_work(&question).await?;
+        let jobs: Vec<Option<JobId>> = work
+            .groups
+            .iter()
+            .map(|group| group.job_id.parse().ok())
+            .collect();
+        let known: Vec<JobId> = jobs.iter().copied().flatten().collect();
+        let names = lookup::names(&self.facts, &known).await;
+        let names: BTreeMap<JobId, Option<String>> = known.into_iter().zip(names).collect();
+        for (group, id) in work.groups.iter_mut().zip(jobs) {
+            let name = id.and_then(|id| names.get(&id).cloned().flatten());
+            // One that cannot be read stays without.
+            group.job = name.unwrap_or_default();
+        }
+        Ok(work)
     }
 
     async fn plan_cluster_change(

@@ -108,7 +108,7 @@ impl ResourceManagerService for Manager {
             _ => v1::Departure::None,
         };
         let group = v1::GroupWork {
-            job: "web".into(),
+            job_id: "not an id".into(),
             instances,
             departure: departure.into(),
             ..v1::GroupWork::default()

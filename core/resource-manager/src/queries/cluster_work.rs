@@ -20,7 +20,7 @@ use echelon_core_pools::Rooms;
 use std::sync::Arc;
 
 /// Most groups that an answer lists.
-pub const MOST_GROUPS: usize = 1_000;
+pub const MOST_GROUPS: usize = 200;
 
 /// What a cluster holds, and what would become of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,10 +59,8 @@ pub struct WorkTotals {
 /// What a cluster holds of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupWork {
-    /// The job.
+    /// The job. Its name is not known here: specs are shared by jobs that differ in it alone.
     pub job: JobId,
-    /// Its name.
-    pub name: String,
     /// The group.
     pub group: GroupName,
     /// What kind of job it is.
@@ -198,7 +196,6 @@ impl Work<'_> {
         }
         self.out.groups.push(GroupWork {
             job: of.id,
-            name: of.spec.name.clone(),
             group: of.group.name.clone(),
             kind: of.spec.kind,
             instances,
