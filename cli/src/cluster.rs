@@ -237,13 +237,22 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
+/// How it is, and why; nothing of a cluster that was removed.
+fn health(c: &v1::Cluster) -> (String, String) {
+    if c.wish() == v1::ClusterWish::Removed {
+        return (String::new(), String::new());
+    }
+    (shape::cluster_health(c.health()), cause(c))
+}
+
 fn row(c: &v1::Cluster) -> Vec<String> {
+    let (health, cause) = health(c);
     vec![
         c.display_name.clone(),
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
-        shape::cluster_health(c.health()),
+        health,
         shape::ago(c.health_since.as_ref()),
-        cause(c),
+        cause,
         hosts(c),
         amount(c.used.as_ref()),
         amount(c.capacity.as_ref()),
@@ -304,6 +313,10 @@ fn show(context: &Context, c: &v1::Cluster) {
 }
 
 fn text(c: &v1::Cluster) -> String {
+    if c.wish() == v1::ClusterWish::Removed {
+        let name = output::escape(&c.display_name);
+        return format!("cluster:   {name}\ndesired:   removed; it is gone for good\n");
+    }
     let mut people = format!(
         "cluster:   {}\ndesired:   {}\nhealth:    {} for {}\n{}hosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (last event {} ago)\n",
         output::escape(&c.display_name),

@@ -82,7 +82,9 @@ fn people(cluster: &v1::Cluster, planned: &v1::PlanClusterResponse) -> String {
     for problem in &planned.problems {
         out.push_str(&format!("refused:   {}\n", output::escape(problem)));
     }
-    out.push_str(&output::list(&listing(work), output::Format::Table));
+    if !work.groups.is_empty() {
+        out.push_str(&output::list(&listing(work), output::Format::Table));
+    }
     if work.groups_left_out > 0 {
         out.push_str(&format!("and {} more groups\n", work.groups_left_out));
     }
@@ -98,7 +100,9 @@ fn sums(work: &v1::ClusterWork) -> String {
     ];
     let parts = parts.iter().filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
-    let reported = if work.reported {
+    let reported = if work.instances == 0 {
+        String::new()
+    } else if work.reported {
         format!(", of which {} run", work.running)
     } else {
         ", as assigned: its shard does not report how many run".to_owned()
