@@ -130,10 +130,10 @@ impl FederationFacts {
             // An older leader's grant goes on: what ends is followed by others.
             _ if settled() => count.active.max(count.granted.min(count.unended())),
             _ => {
+                // Indexes that are to leave may run beside as many as the group may have now.
                 let most = job.spec.as_ref().and_then(|s| s.group(&key.group));
-                count
-                    .unended()
-                    .min(most.map_or(u64::MAX, |g| u64::from(g.most_active())))
+                let most = most.map_or(u64::MAX, |g| u64::from(g.most_active()));
+                count.unended().min(most.saturating_add(count.leaving))
             }
         }
     }

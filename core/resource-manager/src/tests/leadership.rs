@@ -902,3 +902,28 @@ fn a_new_leader_takes_over_what_the_one_before_has_granted() {
         "nothing is taken back"
     );
 }
+
+#[test]
+fn what_is_to_leave_may_still_run_where_its_shard_is_not_heard() {
+    let facts = crate::facts::FederationFacts::default();
+    // It was scaled down from six.
+    let job = crate::facts::job::JobView {
+        spec: Some(std::sync::Arc::new(service(4).build())),
+        ..Default::default()
+    };
+    let key = crate::facts::slice::SliceKey {
+        group: echelon_core_model::GroupName::new("main"),
+        cluster: ClusterId::new("a"),
+        generation: echelon_core_model::Generation(1),
+    };
+    let allocated = |leaving| {
+        let count = crate::facts::slice::SliceCount {
+            assigned: 6,
+            leaving,
+            ..Default::default()
+        };
+        facts.allocated(JobId(1), &job, &key, &count)
+    };
+    assert_eq!(allocated(2), 6);
+    assert_eq!(allocated(0), 4, "what is bound ahead does not run");
+}
