@@ -403,8 +403,8 @@ async fn add(context: &Context, new: v1::Cluster) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A cluster with changed labels, on what they were when they were read: another change in between is refused by
-/// its etag.
+/// A cluster with changed labels. The change is based on the labels that were read. Its etag refuses it if
+/// another change came in between.
 async fn labelled(
     context: &Context,
     cluster: &str,

@@ -12,7 +12,7 @@ use echelon_core_model::cluster::Wish;
 /// What may be in the way of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemovalFacts {
-    /// Its shard has never reported anything: nobody has started one.
+    /// Its shard has never reported anything.
     pub is_unused: bool,
     /// Its shard has reported all that it has to the resource manager's leader.
     pub is_reported: bool,
