@@ -41,6 +41,7 @@ mod sampled;
 mod schedules;
 mod shard;
 mod shared_specs;
+mod silent;
 mod states;
 mod sums;
 mod tombstones;

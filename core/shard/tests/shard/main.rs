@@ -93,6 +93,8 @@ mod sealing;
 #[cfg(test)]
 mod siting;
 #[cfg(test)]
+mod start_lease;
+#[cfg(test)]
 mod trace;
 #[cfg(test)]
 mod unread;
