@@ -622,8 +622,10 @@ proptest! {
         leadership in any_of::leadership(),
         assignment in any_of::assignment(),
         control in any_of::control(),
+        start_bans in any_of::start_bans(),
     ) {
         returns(control)?;
+        returns(start_bans)?;
         returns(head)?;
         returns(holder)?;
         returns(planned)?;

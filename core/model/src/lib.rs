@@ -54,6 +54,7 @@ pub mod seldom;
 pub mod siting;
 pub mod spec;
 pub mod spec_digest;
+pub mod start_ban;
 pub mod store;
 pub mod sum;
 pub mod time;

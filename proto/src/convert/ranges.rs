@@ -124,6 +124,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("RolloutProgress.number", COUNTER),
     ("SpecDigest.version", COUNTER),
     ("Run.number", COUNTER),
+    ("StartBan.number", SEQUENCE),
     ("Tail.size", STAMP),
 ];
 

@@ -34,6 +34,7 @@ use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::spec_digest::SpecDigest;
+use echelon_core_model::start_ban::{StartBan, StartBans};
 use echelon_core_model::store::{Event, Leadership, Mark, NameHolder, PlannedRequest, ShardRow, Stamp};
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::volume::{HeldVolume, HostVolume, VolumeWish};
@@ -938,6 +939,17 @@ pub fn control() -> impl Strategy<Value = Control> {
         at,
         token_key: key.map(TokenKey::new),
         former_token_key: former.map(TokenKey::new),
+    })
+}
+
+pub fn start_bans() -> impl Strategy<Value = StartBans> {
+    let ban = (0..1_u64 << 40, of(0..1_u64 << 40));
+    let ban = ban.prop_map(|(number, silence)| StartBan { number, silence });
+    let clusters = proptest::collection::btree_map(cluster_id(), ban, 0..4);
+    let fields = (epoch(), 0..1_u64 << 40, clusters);
+    fields.prop_map(|(epoch, sequence, clusters)| StartBans {
+        stamp: Stamp { epoch, sequence },
+        clusters,
     })
 }
 

@@ -6,6 +6,7 @@ use echelon_core_model::control::Control;
 use echelon_core_model::job::Head;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{Answer, Decided, Decision, Leadership, Op, OpResult, Query, Stamp};
 use echelon_core_model::{ClusterId, JobId};
 
@@ -65,6 +66,7 @@ impl<J: Jobs> Store<J> {
             Query::Pools => Answer::Pools(self.tree.clone()),
             Query::Clusters => Answer::Clusters(self.clusters.clone()),
             Query::Control => Answer::Control(Control::default()),
+            Query::StartBans => Answer::StartBans(StartBans::default()),
             Query::Mark(_) => Answer::Mark(None),
             Query::ClusterStates => Answer::ClusterStates(Vec::new()),
             Query::Heartbeats => Answer::Heartbeats(Vec::new()),

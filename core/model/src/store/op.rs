@@ -14,6 +14,7 @@ use crate::log::{KeptLog, KeptRuns};
 use crate::pod::MemberId;
 use crate::pool::PoolTree;
 use crate::spec::JobSpec;
+use crate::start_ban::StartBans;
 
 /// What to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Query {
     Clusters,
     /// Decided: the switches -> `Answer::Control`.
     Control,
+    /// Decided: where shards may begin nothing new -> `Answer::StartBans`.
+    StartBans,
     /// Decided: who leads -> `Answer::Leadership`.
     Leadership(Role),
     /// Owned by its role: how new storage is, as its leaders have stored it -> `Answer::Mark`.
@@ -133,6 +136,8 @@ pub enum Answer {
     Clusters(Vec<Cluster>),
     /// The switches; version 0 when none was ever set.
     Control(Control),
+    /// Where nothing new may begin; without a cluster and of epoch 0 when that was never decided.
+    StartBans(StartBans),
     /// Who leads.
     Leadership(Leadership),
     /// A role's mark, if there is one.
@@ -222,6 +227,14 @@ pub enum Decision {
         control: Control,
         /// The version that it replaces (0: none yet).
         expected: Version,
+    },
+    /// Writes where shards may begin nothing new, if the row is still of the stamp that is replaced. A new leader
+    /// writes it first as it is, under its own epoch.
+    PutStartBans {
+        /// The new row, of a larger stamp.
+        bans: StartBans,
+        /// The stamp that it replaces (epoch 0: there is no row yet).
+        expected: Stamp,
     },
     /// Takes a leadership; `expected` is the epoch that is replaced (0: none yet).
     TakeEpoch {

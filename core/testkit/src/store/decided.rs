@@ -7,6 +7,7 @@ use echelon_core_model::control::Control;
 use echelon_core_model::job::{Head, JobFilter, Progress};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{
     Answer, Decided, Decision, Leadership, MAX_ASSIGNMENT_BYTES, NameHolder, PlannedRequest, Query, Refusal,
     RefusedRow, RefusedWhy, Role, Stamp,
@@ -43,6 +44,7 @@ pub struct DecidedTables {
     pools: PoolTree,
     clusters: BTreeMap<ClusterId, Cluster>,
     control: Control,
+    start_bans: StartBans,
     leaderships: BTreeMap<Role, Leadership>,
     partitions: BTreeMap<u16, Partition>,
 }
@@ -119,6 +121,7 @@ impl DecidedTables {
                 .map_or_else(|| Partition::default().answer(), Partition::answer),
             Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
             Query::Control => Answer::Control(self.control.clone()),
+            Query::StartBans => Answer::StartBans(self.start_bans.clone()),
             Query::Leadership(role) => {
                 Answer::Leadership(self.leaderships.get(role).cloned().unwrap_or_default())
             }
@@ -178,6 +181,7 @@ impl DecidedTables {
                 .map_err(|row| Box::new(Answer::Clusters(row.into_iter().collect())))
             }
             Decision::PutControl { control, expected } => self.put_control(control, expected),
+            Decision::PutStartBans { bans, expected } => self.put_start_bans(bans, expected),
             Decision::TakeEpoch { role, next, expected } => self.take_epoch(role, next, expected),
             Decision::RaisePartition {
                 partition,
@@ -223,6 +227,17 @@ impl DecidedTables {
             return Err(Box::new(Answer::Control(self.control.clone())));
         }
         self.control = control;
+        Ok(())
+    }
+
+    fn put_start_bans(&mut self, bans: StartBans, expected: Stamp) -> Result<(), Box<Answer>> {
+        if self.start_bans == bans {
+            return Ok(());
+        }
+        if self.start_bans.stamp != expected {
+            return Err(Box::new(Answer::StartBans(self.start_bans.clone())));
+        }
+        self.start_bans = bans;
         Ok(())
     }
 

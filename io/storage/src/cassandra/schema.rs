@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// All tables. Owned ones keep deletions for a day.
-pub(super) const TABLES: [&str; 22] = [
+pub(super) const TABLES: [&str; 23] = [
     "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, value blob, \
      PRIMARY KEY (bucket, job))",
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
@@ -45,6 +45,7 @@ pub(super) const TABLES: [&str; 22] = [
      value blob, PRIMARY KEY ((job, owner), at, stamp, place)) \
      WITH gc_grace_seconds = 86400 AND default_time_to_live = 2592000",
     "CREATE TABLE IF NOT EXISTS {ks}.control (one bigint PRIMARY KEY, version bigint, value blob)",
+    "CREATE TABLE IF NOT EXISTS {ks}.start_bans (one bigint PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.logs (job blob, cluster text, task text, value blob, \
      PRIMARY KEY ((job, cluster), task)) WITH gc_grace_seconds = 86400 AND default_time_to_live = 604800",
     "CREATE TABLE IF NOT EXISTS {ks}.kept_runs (job blob, cluster text, value blob, \

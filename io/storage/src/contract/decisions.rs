@@ -8,8 +8,9 @@ use echelon_core_model::control::Control;
 use echelon_core_model::drain::HostDrain;
 use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::pool::{Pool, PoolTree};
+use echelon_core_model::start_ban::{StartBan, StartBans};
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+    Answer, Consistency, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role, Stamp,
 };
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::{ClusterId, Epoch, HostPoolName, JobId, PoolId, RequestId, Timestamp, Version};
@@ -299,6 +300,93 @@ pub async fn switches_change_by_version(case: &Case) {
     ] {
         assert_eq!(answer, Answer::Control(control(2, false)));
     }
+}
+
+/// The row of the clusters where starts are forbidden, as a leader of an epoch writes it.
+fn start_bans(epoch: u64, sequence: u64, clusters: &[(&str, u64, Option<u64>)]) -> StartBans {
+    let bans = clusters.iter().map(|(cluster, number, silence)| {
+        let ban = StartBan {
+            number: *number,
+            silence: *silence,
+        };
+        (ClusterId::new(*cluster), ban)
+    });
+    StartBans {
+        stamp: Stamp {
+            epoch: Epoch(epoch),
+            sequence,
+        },
+        clusters: bans.collect(),
+    }
+}
+
+fn put_start_bans(bans: &StartBans, expected: Stamp) -> Decision {
+    Decision::PutStartBans {
+        bans: bans.clone(),
+        expected,
+    }
+}
+
+/// Where starts are forbidden is one row with one writer. Once a new leader has written it as it is under its own
+/// epoch, no write of the older one is taken, early or late, neither to forbid starts nor to allow them.
+pub async fn an_older_leader_forbids_and_allows_no_starts(case: &Case) {
+    let read = || case.settled(Query::StartBans);
+    assert_eq!(read().await, Answer::StartBans(StartBans::default()));
+    let first = start_bans(7, 0, &[]);
+    case.decides(put_start_bans(&first, Stamp::default())).await;
+    let forbidden = start_bans(7, 1, &[("west", 1, Some(3))]);
+    case.decides(put_start_bans(&forbidden, first.stamp)).await;
+    case.decides(put_start_bans(&forbidden, first.stamp)).await;
+    assert_eq!(read().await, Answer::StartBans(forbidden.clone()));
+    // A late try of an earlier write of the same leader changes nothing.
+    let there = conflict(Answer::StartBans(forbidden.clone()));
+    assert_eq!(case.decide(put_start_bans(&first, Stamp::default())).await, there);
+    // Another takes over: the row as it is, under its epoch.
+    let raised = start_bans(8, 0, &[("west", 1, Some(3))]);
+    case.decides(put_start_bans(&raised, forbidden.stamp)).await;
+    let there = conflict(Answer::StartBans(raised.clone()));
+    let late = [
+        start_bans(7, 2, &[("west", 1, None)]),
+        start_bans(7, 2, &[("east", 1, Some(9)), ("west", 1, Some(3))]),
+    ];
+    for late in &late {
+        assert_eq!(case.decide(put_start_bans(late, forbidden.stamp)).await, there);
+    }
+    let allowed = start_bans(8, 1, &[("west", 1, None)]);
+    case.decides(put_start_bans(&allowed, raised.stamp)).await;
+    assert_eq!(read().await, Answer::StartBans(allowed.clone()));
+    assert_eq!(case.read(Query::StartBans).await, Answer::StartBans(allowed));
+}
+
+/// The row is bounded, and its stamp grows.
+pub async fn start_bans_are_bounded_and_grow(case: &Case) {
+    let names: Vec<String> = (0..=StartBans::MOST).map(|n| format!("{n:0>63}")).collect();
+    let of = |n: usize| -> Vec<(&str, u64, Option<u64>)> {
+        let first = names.iter().take(n);
+        first
+            .map(|name| (name.as_str(), 1 << 39, Some(1 << 39)))
+            .collect()
+    };
+    let full = start_bans(1, 0, &of(StartBans::MOST));
+    case.decides(put_start_bans(&full, Stamp::default())).await;
+    assert_eq!(
+        case.settled(Query::StartBans).await,
+        Answer::StartBans(full.clone())
+    );
+    let larger = start_bans(1, 1, &of(StartBans::MOST + 1));
+    assert!(
+        case.store
+            .decide(put_start_bans(&larger, full.stamp))
+            .await
+            .is_err()
+    );
+    let older = start_bans(1, 0, &[]);
+    assert!(
+        case.store
+            .decide(put_start_bans(&older, full.stamp))
+            .await
+            .is_err()
+    );
 }
 
 /// A tree of pools at a version.

@@ -136,6 +136,8 @@ macro_rules! storage_contract {
             clusters_change_by_version
             a_cluster_with_many_drains_is_kept_whole
             switches_change_by_version
+            an_older_leader_forbids_and_allows_no_starts
+            start_bans_are_bounded_and_grow
             every_decision_is_idempotent
             of_many_writers_one_wins_each_version
             many_names_are_taken_at_once

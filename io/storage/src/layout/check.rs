@@ -8,6 +8,7 @@ use crate::StoreError;
 use echelon_core_model::Epoch;
 use echelon_core_model::bucket::{BLOCK_BUCKETS, assignment_partition};
 use echelon_core_model::spec::MAX_SPEC_BYTES;
+use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{
     Batch, Decision, MAX_ASSIGNMENT_BYTES, Refusal, RefusedRow, RefusedWhy, Role, Write,
 };
@@ -124,6 +125,7 @@ const fn kind(decision: &Decision) -> &'static str {
         Decision::PutPools { .. } => "the pool tree",
         Decision::PutCluster { .. } => "a cluster",
         Decision::PutControl { .. } => "the switches",
+        Decision::PutStartBans { .. } => "where starts are forbidden",
         Decision::TakeEpoch { .. } => "a leadership",
         Decision::RaisePartition { .. } => "an assignment partition's epoch",
         Decision::PutAssignments { .. } => "a batch of assignments",
@@ -153,6 +155,19 @@ fn check_numbers(decision: &Decision) -> Result<(), StoreError> {
             })
         }
         Decision::PutControl { control, expected } => grows(what, control.version.0, expected.0),
+        Decision::PutStartBans { bans, expected } => {
+            epoch(what, bans.stamp.epoch)?;
+            ensure(bans.stamp > *expected, what, || {
+                format!(
+                    "stamp {:?} must be larger than what it replaces, {expected:?}",
+                    bans.stamp
+                )
+            })?;
+            let many = bans.clusters.len();
+            ensure(many <= StartBans::MOST, what, || {
+                format!("{many} clusters are more than {}", StartBans::MOST)
+            })
+        }
         Decision::PutSpec { version, .. } => grows(what, (*version).into(), 0),
         Decision::TakeEpoch { next, expected, .. } => {
             epoch(what, next.epoch)?;

@@ -136,6 +136,12 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             control.version,
             encode(control),
         ),
+        Decision::PutStartBans { bans, expected } => Plan::Row(Change {
+            at: keys::start_bans(),
+            expected: (expected.epoch.0 > 0).then(|| expected.packed()),
+            to: Some((bans.stamp.packed(), encode(bans))),
+            keep_ms: None,
+        }),
         Decision::TakeEpoch { role, next, expected } => row(
             keys::leadership(role),
             guard(expected.0).map(|_| Version(expected.0)),
@@ -199,6 +205,9 @@ pub(crate) fn judge(decision: &Decision, present: &Answer) -> Verdict {
         ),
         (Decision::PutControl { control, expected }, Answer::Control(there)) => {
             (there == control, there.version == *expected)
+        }
+        (Decision::PutStartBans { bans, expected }, Answer::StartBans(there)) => {
+            (there == bans, there.stamp == *expected)
         }
         (Decision::TakeEpoch { next, expected, .. }, Answer::Leadership(there)) => {
             (there == next, there.epoch == *expected)

@@ -79,6 +79,10 @@ pub(crate) fn control() -> RowKey {
     RowKey::new(Table::Control, [ONE])
 }
 
+pub(crate) fn start_bans() -> RowKey {
+    RowKey::new(Table::StartBans, [ONE])
+}
+
 pub(crate) fn leadership(role: &Role) -> RowKey {
     RowKey::new(Table::Leaderships, [text(role_name(role))])
 }

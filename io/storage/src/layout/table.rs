@@ -55,6 +55,7 @@ pub(crate) enum Table {
     Hosts,
     Events,
     Control,
+    StartBans,
     Logs,
     KeptRuns,
 }
@@ -139,7 +140,7 @@ const fn kept(partition: &'static [Column], key: &'static [Column], keep_ms: u64
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -160,6 +161,7 @@ impl Table {
         Self::Hosts,
         Self::Events,
         Self::Control,
+        Self::StartBans,
         Self::Logs,
         Self::KeptRuns,
     ];
@@ -187,6 +189,7 @@ impl Table {
             Self::Hosts => "hosts",
             Self::Events => "events",
             Self::Control => "control",
+            Self::StartBans => "start_bans",
             Self::Logs => "logs",
             Self::KeptRuns => "kept_runs",
         }
@@ -202,7 +205,7 @@ impl Table {
             // No row is ever changed, so that its writers need no order and no condition; the index says
             // which of them hold.
             Self::PoolParts => owned(&[VERSION], &[PART, DIGEST]),
-            Self::PoolIndex | Self::Control => decided(&[ONE], &[], "version"),
+            Self::PoolIndex | Self::Control | Self::StartBans => decided(&[ONE], &[], "version"),
             Self::Clusters => decided(&[ONE], &[ID, PIECE], "version"),
             Self::Assignments => decided(&[PART], &[JOB, PIECE], "epoch"),
             Self::EndedAssignments => owned(&[JOB], &[PIECE]),

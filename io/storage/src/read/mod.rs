@@ -5,7 +5,7 @@
 //!
 //! | read | is left out, and named with its bytes |
 //! | --- | --- |
-//! | one row: a head, a spec, a name, a request, the switches, a leadership, a mark, a task's logs | all that was asked for |
+//! | one row: a head, a spec, a name, a request, the switches, where starts are forbidden, a leadership, a mark, a task's logs | all that was asked for |
 //! | the pool tree, of an index and its parts | all of it |
 //! | heads, progress, contact of clusters, heartbeats, hosts, kept runs, events, blocks and slice rows | the row |
 //! | jobs with their progress | the job |
@@ -29,6 +29,7 @@ use crate::StoreError;
 use crate::layout::{Table, keys, number};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::control::Control;
+use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{
     Answer, Consistency, Decision, Leadership, Query, Reading, RowSubject, ShardKey, ShardRow, Stamp,
     UnreadRow,
@@ -68,6 +69,7 @@ async fn answer<R: Rows>(
         | Query::Assignments(_)
         | Query::Clusters
         | Query::Control
+        | Query::StartBans
         | Query::Leadership(_) => decided(rows, query, (consistency, trees), unread).await,
         Query::Jobs { filter, after, limit } => {
             let page = jobs::Page {
@@ -113,6 +115,7 @@ pub(crate) async fn present<R: Rows>(
         Decision::PlanRequest { id, .. } => Query::Request(id.clone()),
         Decision::PutPools { .. } => Query::Pools,
         Decision::PutControl { .. } => Query::Control,
+        Decision::PutStartBans { .. } => Query::StartBans,
         Decision::TakeEpoch { role, .. } => Query::Leadership(role.clone()),
         Decision::PutCluster { cluster, .. } => {
             let found = clusters::one(rows, &cluster.id, consistency).await?;
@@ -162,6 +165,10 @@ async fn decided<R: Rows>(
         Query::Control => {
             let found: Option<Control> = one(rows, &keys::control(), c).await?;
             Answer::Control(found.unwrap_or_default())
+        }
+        Query::StartBans => {
+            let found: Option<StartBans> = one(rows, &keys::start_bans(), c).await?;
+            Answer::StartBans(found.unwrap_or_default())
         }
         Query::Leadership(role) => {
             let found: Option<Leadership> = one(rows, &keys::leadership(role), c).await?;
