@@ -1,4 +1,4 @@
-//! The start lease, before it is built: may an instance that has not begun be given to another cluster while its
+//! The start lease: may an instance that has not begun be given to another cluster while its
 //! silent shard lives? All states of a model are enumerated, with the protocol of
 //! `docs/decisions/start-lease.md`, and then without one of its rules at a time.
 //!
@@ -6,6 +6,9 @@
 //! and two resource managers, one after the other. Storage is linearizable. Time is in one rule only: when a
 //! manager has seen no new heartbeat for 60 s, every lease that rests on a heartbeat which it has seen has
 //! lapsed. All else may happen at any moment, in any order, or never.
+//!
+//! `core/shard/src/start_lease.rs` and `core/resource-manager/src/returns/start_bans.rs` say where each rule is in the
+//! code, and `docs/decisions/start-lease.md` which test of the code holds it.
 //!
 //! Broken is: the instance was launched at A, and was assigned to B by a move that saw no intent of A.
 #![cfg(test)]

@@ -199,6 +199,10 @@ fn advice(reason: &Reason) -> Option<String> {
             "raise `clusters.max_share`, lower `clusters.min_clusters`, or let the job use further clusters (`echelon cluster list`)"
                 .to_owned()
         }
+        ReasonCode::StartsForbidden => {
+            "check that a resource manager leads and reads storage; it allows starts as soon as it reads the shard's heartbeat"
+                .to_owned()
+        }
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => {

@@ -33,6 +33,11 @@ pub struct Config {
     pub heartbeats: Span,
     /// A cluster that has been cut off or without Mesos for this long is lost.
     pub lost_after: Span,
+    /// Starts are forbidden at a cluster of which this leader has seen no sign for this long. It is longer than the
+    /// start lease of a shard and what may be under way, also with clocks whose rates differ by 2 %.
+    pub start_ban_after: Span,
+    /// Most jobs of which blocks of one silent cluster are read at a time.
+    pub unbegun_reads: usize,
     /// Waiting instances that a cluster cannot place for this long go elsewhere.
     pub spill_after: Span,
     /// How capacity is made for work that is entitled to it.
@@ -74,6 +79,8 @@ impl Config {
             silent_after: Span::seconds(8),
             heartbeats: Span::seconds(2),
             lost_after: Span::minutes(15),
+            start_ban_after: Span::seconds(60),
+            unbegun_reads: 16,
             spill_after: Span::seconds(10),
             preemption: Preemption {
                 after: Span::seconds(30),

@@ -68,6 +68,13 @@ pub enum Alarm {
         /// Which row, and why.
         why: String,
     },
+    /// Nothing new may begin at a cluster, since it has been cut off for long. What has not begun there moves.
+    StartsForbidden {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The number of its silence.
+        silence: u64,
+    },
     /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
     Unread(String),
     /// Sums over jobs are wrong: a fault of this program.
@@ -106,6 +113,11 @@ impl fmt::Display for Alarm {
                     "storage refuses a row, which is left out: {why}; please report this"
                 )
             }
+            Self::StartsForbidden { cluster, silence } => write!(
+                f,
+                "cluster {cluster} is cut off (silence {silence}): nothing new begins there until its heartbeat is read again, and what was \
+                 granted there and has not begun goes to other clusters; see `echelon cluster list`"
+            ),
             Self::Unread(row) => write!(
                 f,
                 "{row} Nothing of its job is assigned, granted or moved by this build, and what runs of it is kept: use the build that wrote it, or delete the row if it is damaged"

@@ -18,6 +18,7 @@ use crate::lifecycle::timer_queue::Agenda;
 use crate::lifecycle::tombstones::Tombstone;
 use crate::orders::resends::Resends;
 use crate::picture::Picture;
+use crate::returns::start_bans::StartBanning;
 use crate::storage::filing::Filing;
 use crate::storage::flows::Flows;
 use crate::storage::operations::Ops;
@@ -133,6 +134,8 @@ pub struct ResourceManager {
     pub(crate) told_rows: BTreeSet<(&'static str, String)>,
     /// What was found wrong with sums.
     pub(crate) sum_faults: SumFaults,
+    /// Where starts are forbidden, and what goes elsewhere from there.
+    pub(crate) start_banning: StartBanning,
 }
 
 /// Numbers that never repeat within an epoch.
@@ -208,6 +211,7 @@ impl ResourceManager {
             aside: BTreeSet::new(),
             told_rows: BTreeSet::new(),
             sum_faults: SumFaults::default(),
+            start_banning: StartBanning::default(),
         }
     }
 
@@ -445,6 +449,7 @@ impl ResourceManager {
         self.leaving_pools.clear();
         self.aside.clear();
         self.told_rows.clear();
+        self.start_banning = StartBanning::default();
         self.due = false;
         self.all_read = false;
         self.resume = Resume::default();

@@ -6,6 +6,8 @@
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
 mod contention;
+pub(crate) mod start_bans;
+pub(crate) mod unbegun;
 
 use crate::admission::binding::{allowance, quota_elsewhere};
 use crate::admission::router::{GroupOf, Router, Within, take};

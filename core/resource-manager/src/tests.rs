@@ -44,6 +44,7 @@ mod sampled;
 mod schedules;
 mod shard;
 mod shared_specs;
+mod silent;
 mod states;
 mod sums;
 mod tombstones;

@@ -34,6 +34,7 @@ impl ResourceManager {
             self.due = true;
             self.judge_clusters(now, out);
             self.remove_clusters(now, out);
+            self.keep_start_bans(now, out);
             self.ask_about_classes(out);
             self.settle_resume(now, out);
             self.remove_tombstones(now, out);

@@ -31,9 +31,21 @@ impl Shard {
             .as_ref()
             .filter(|(at, _)| now < at.plus(lease));
         let storage = trouble.and_then(|(_, trouble)| of_storage(trouble.kind, &self.config.name));
+        let starts = self.forbidden_for().map(|silence| RoleAlarm {
+            summary: format!(
+                "nothing new begins on {}: the resource manager forbade it in silence {silence}, and allows it again when it reads this shard's heartbeat",
+                self.config.name
+            ),
+            command: "echelon cluster list".to_owned(),
+        });
         let rows = self.own_rows_unread().map(|key| self.of_own_row(key));
         let groups = self.picture.groups.values().filter_map(of_group);
-        let mut all: Vec<RoleAlarm> = storage.into_iter().chain(rows).chain(groups).collect();
+        let mut all: Vec<RoleAlarm> = storage
+            .into_iter()
+            .chain(starts)
+            .chain(rows)
+            .chain(groups)
+            .collect();
         if all.len() > MOST_ALARMS {
             let n = all.len();
             all.truncate(MOST_ALARMS.saturating_sub(1));

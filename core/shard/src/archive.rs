@@ -117,6 +117,7 @@ impl Shard {
         let group = self.picture.groups.get(&number).filter(|g| g.archive);
         if let Some(job) = group.map(crate::group::Group::job) {
             self.picture.forget(number);
+            self.forget_starts(number);
             self.tell_archived(job);
         }
         self.archiving.remove(&number);

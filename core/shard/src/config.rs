@@ -34,6 +34,9 @@ pub struct Timing {
     pub lease: Span,
     /// Between two heartbeats in storage.
     pub heartbeat: Span,
+    /// Nothing new begins unless a heartbeat is durable that was sent within this time. A resource manager moves what
+    /// has not begun after a silence that is longer.
+    pub start_lease: Span,
     /// Without a resource manager, goals and assignments are read again this often and may not be older for a start.
     pub reread: Span,
     /// How old the switch of kills, as it was read, may be when something is killed. It is read three times as often.
@@ -174,6 +177,7 @@ impl Default for Timing {
         Self {
             lease: Span::seconds(10),
             heartbeat: Span::seconds(3),
+            start_lease: Span::seconds(20),
             reread: Span::seconds(30),
             control: Span::seconds(30),
             storage_retry: Span::millis(200),

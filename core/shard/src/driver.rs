@@ -34,6 +34,7 @@ use crate::replace::Replacing;
 use crate::report::Telling;
 use crate::sets::SetSampler;
 use crate::specs::UnreadSpec;
+use crate::start_lease::StartLease;
 use crate::stranger::Strangers;
 use crate::teardown::TearDown;
 use crate::tenure::Tenure;
@@ -129,6 +130,7 @@ pub struct Shard {
     /// Instances for which the room is held that their former runs have left.
     pub(crate) formers: BTreeSet<At>,
     pub(crate) unsent: BTreeSet<RunAt>,
+    pub(crate) start_lease: StartLease,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
     pub(crate) overdue: Overdue,
     /// Hosts that offer more than our runs there leave: some of these have ended, and we were not told.
@@ -234,6 +236,7 @@ impl Shard {
             bound: BTreeSet::new(),
             formers: BTreeSet::new(),
             unsent: BTreeSet::new(),
+            start_lease: StartLease::default(),
             launch_due: BTreeSet::new(),
             overdue: Overdue::default(),
             offered_again: BTreeSet::new(),
@@ -319,6 +322,7 @@ impl Shard {
         if matches!(event, Event::Suspended) {
             return self.suspend();
         }
+        self.note_start_lapse();
         // A process that was stopped for a while must find that out before it acts.
         if !self.keep_lease() || matches!(event, Event::Elected { .. }) {
             self.take_in(event);

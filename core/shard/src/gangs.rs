@@ -169,7 +169,11 @@ impl Shard {
             })
             .collect();
         let blocked = |(of, (_, g)): (&Hungry, &(u32, &Group))| {
-            let block = |n: &InstanceNumber| self.strangers.block(&g.instance(*n));
+            let starts = |n: &InstanceNumber| {
+                let range = g.range_of(*n);
+                range.is_some_and(|r| self.may_start((of.group, *n), r.generation))
+            };
+            let block = |n: &InstanceNumber| self.strangers.block(&g.instance(*n)) || !starts(n);
             of.numbers.iter().any(block)
         };
         if !all_granted || hunger.iter().zip(&groups).any(blocked) {

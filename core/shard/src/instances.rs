@@ -48,6 +48,7 @@ impl Shard {
         self.note_missing(at);
         self.note_bound(at);
         self.watch_runs(at);
+        self.tidy_begun(at);
         let waits = self.awaits_turn(at, &what);
         self.note_withheld(at, what == Next::Withheld);
         self.note_crowded(at, what == Next::Crowded);

@@ -20,6 +20,7 @@ impl Shard {
         let id = &choice.instance;
         let (at, start) = self.start(choice, left)?;
         let (now, generation) = (self.now, start.generation);
+        let has_begun = self.has_begun(at, generation);
         let raises = self
             .picture
             .groups
@@ -36,6 +37,11 @@ impl Shard {
         let run = self.picture.record(at)?.run.as_ref()?;
         let run = (at, run.generation, run.number);
         self.unsent.insert(run);
+        if has_begun {
+            self.note_restart(run);
+        } else {
+            self.note_first_start(run);
+        }
         self.paces.spend(Action::Launch, 1);
         Some(run)
     }
@@ -180,7 +186,8 @@ impl Shard {
             let set: Option<&RangeSet> = group.startable.get(&range.generation);
             set.is_some_and(|s| s.contains(n)) && group.openings(range.generation, self.now) > 0
         };
-        let free = !self.strangers.block(&group.instance(n));
+        let number = self.picture.number_of(group.job(), group.name())?;
+        let free = !self.strangers.block(&group.instance(n)) && self.may_start((number, n), range.generation);
         (self.is_fresh(group) && free && (follows || starts())).then_some(range.generation)
     }
 

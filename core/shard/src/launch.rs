@@ -16,6 +16,11 @@ impl Shard {
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
+        let first: BTreeSet<RunAt> = runs
+            .iter()
+            .copied()
+            .filter(|r| self.take_first_start(*r))
+            .collect();
         // From now on they are watched as what is between two states.
         self.picture.agenda.extend(due.iter().map(|(at, ..)| *at));
         let (unstored, due): (Vec<RunAt>, Vec<RunAt>) =
@@ -23,6 +28,14 @@ impl Shard {
         unstored
             .into_iter()
             .for_each(|run| self.drop_launch(run, "storage refuses a row of its group"));
+        // The intent was written under the start lease, and the launch leaves only under it, too.
+        let may_start_new = self.may_start_new();
+        let (lapsed, due): (Vec<RunAt>, Vec<RunAt>) = due
+            .into_iter()
+            .partition(|run| first.contains(run) && !may_start_new);
+        lapsed
+            .into_iter()
+            .for_each(|run| self.drop_launch(run, "the start lease had lapsed"));
         self.make_peers(&due);
         let launches: Vec<Launch> = due.iter().filter_map(|r| self.launch_of(*r)).collect();
         let (launches, volumeless): (Vec<Launch>, Vec<Launch>) = launches
@@ -129,6 +142,7 @@ impl Shard {
     /// An intent that was dropped for an older run: nothing of it was or will be sent.
     pub(crate) fn forget_launch(&mut self, run: RunAt) {
         self.unsent.remove(&run);
+        self.take_first_start(run);
         self.picture.agenda.insert(run.0);
         self.account(run);
     }

@@ -76,6 +76,7 @@ mod sealing;
 mod sets;
 mod signs;
 mod specs;
+mod start_lease;
 mod stranger;
 mod takeover;
 mod teardown;

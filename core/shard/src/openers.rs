@@ -44,6 +44,11 @@ impl Openers {
         self.0.values().any(|o| matches!(o, Opener::Proven(_)))
     }
 
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<LinkId> {
+        self.0.keys().copied().collect()
+    }
+
     pub(crate) fn close(&mut self, link: LinkId) {
         self.0.remove(&link);
     }
@@ -203,7 +208,7 @@ impl Shard {
     }
 
     /// Ends a stream.
-    fn refuse(&mut self, link: LinkId, why: String) {
+    pub(crate) fn refuse(&mut self, link: LinkId, why: String) {
         self.out.push(Effect::Refuse { link, why });
         self.on_link_closed(link);
     }

@@ -290,7 +290,7 @@ impl Shard {
                 // What did not fit into this problem is for the next one; others may not begin yet.
                 if left == 0 {
                     self.placing.more.insert(entry);
-                } else {
+                } else if !self.starts_forbidden() {
                     self.placing.partial = true;
                 }
             }

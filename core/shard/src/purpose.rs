@@ -24,6 +24,10 @@ pub(crate) enum Purpose {
     HostRows,
     /// The switches.
     Control,
+    /// Where starts are forbidden, for a check of the start lease.
+    StartBans(u64),
+    /// A partition of assignments, for the same check.
+    StartAssignments(u64, u16),
     /// A bucket of blocks, to be sealed.
     Bucket(u16),
     /// A partition of assignments.
@@ -69,6 +73,7 @@ impl Shard {
                 self.storage_trouble = None;
                 if lane == Lane::HEARTBEAT {
                     self.tell_mark();
+                    self.on_heartbeat_stored(since);
                 }
                 self.on_committed(lane);
             }
@@ -83,6 +88,7 @@ impl Shard {
             (Purpose::Standing(group), OpResult::Partial(_, rows)) => {
                 self.on_goal_unread(group, rows_told(&rows));
             }
+            (Purpose::StartBans(round), OpResult::Unread(_)) => self.on_start_bans_unread(round),
             // What depends on it waits, as for one that is not there.
             (Purpose::Spec(job, version), OpResult::Unread(_)) => self.on_spec(job, version, None),
             (Purpose::Goal(group), OpResult::Unread(row)) => self.on_goal_unread(group, row.to_string()),
@@ -116,6 +122,10 @@ impl Shard {
             (Purpose::Confirm, Answer::Leadership(stored)) => self.on_confirmed(&stored, since),
             (Purpose::Own, Answer::Shard(row)) => self.on_own(row, Vec::new()),
             (Purpose::Control, Answer::Control(control)) => self.on_control(&control, since),
+            (Purpose::StartBans(round), Answer::StartBans(bans)) => self.on_start_bans(round, &bans),
+            (Purpose::StartAssignments(round, p), Answer::Assignments(_, all)) => {
+                self.on_start_assignments((round, p), &all, since);
+            }
             (Purpose::HostRows, Answer::Hosts(rows)) if self.phase == Phase::ReadingOwn => {
                 self.on_hosts(rows)
             }

@@ -125,6 +125,7 @@ impl Shard {
         let buckets =
             (0..BLOCK_BUCKETS).map(|b| (Query::BlockBucket(cluster.clone(), b), Purpose::Bucket(b)));
         self.recovery.queue = partitions.chain(buckets).collect();
+        self.recovery_reads_assignments();
         self.reconcile_first();
         self.read_on();
         self.release_held_events();
@@ -183,6 +184,7 @@ impl Shard {
             self.recovery.assigned.insert(assigned.assignment.job, assigned);
         }
         self.recovery.unread.remove(&partition);
+        self.recovery_read_partition(epoch);
         self.enlist_partition(partition);
         self.recovery_read_done();
     }
@@ -333,6 +335,7 @@ impl Shard {
         self.reconcile_all();
         self.report_all();
         self.keep_recent_logs();
+        self.recovery_is_over();
         self.obey_postponed();
     }
 }

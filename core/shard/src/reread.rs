@@ -72,7 +72,7 @@ impl Shard {
         self.read_heads(partition);
     }
 
-    fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
+    pub(crate) fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
         let mut may_adopt = None;
         for (group, ranges) in &assignment.groups {
             let ours = ranges_at(ranges, &self.config.cluster);
@@ -98,8 +98,8 @@ impl Shard {
         let Some(group) = self.picture.groups.get_mut(&number) else {
             return;
         };
-        // A directive that came after the read began knows better.
-        if group.heard_at > since {
+        // A directive that came after the read began knows better, and so does a later read.
+        if group.heard_at > since || group.assigned_at > since {
             return;
         }
         group.assigned_at = since;

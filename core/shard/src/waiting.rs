@@ -11,6 +11,8 @@ pub(crate) struct Hindrance {
     everything: Option<Reason>,
     /// The same for groups with volumes.
     volumes: Option<Reason>,
+    /// The same for instances that have not begun.
+    starts: Option<Reason>,
     /// Since when nothing is killed, if so.
     pub(crate) kills_off: Option<Timestamp>,
 }
@@ -22,6 +24,7 @@ impl Shard {
             return Hindrance {
                 everything: Some(Reason::new(ReasonCode::StorageRolledBack).at(why)),
                 volumes: None,
+                starts: None,
                 kills_off: self.withheld_since(),
             };
         }
@@ -36,6 +39,7 @@ impl Shard {
         Hindrance {
             everything: code.map(Reason::new),
             volumes: no_volumes,
+            starts: self.start_hindrance(),
             kills_off: self.withheld_since(),
         }
     }
@@ -88,6 +92,13 @@ impl Group {
         if let Some(reason) = hindrance.everything.as_ref().or(of_volumes) {
             out.push((reason.clone(), hungry));
             hungry = 0;
+        }
+        if let Some(reason) = &hindrance.starts {
+            let first = openings
+                .saturating_add(self.unbegun_ready(generation))
+                .min(hungry);
+            out.push((reason.clone(), first));
+            hungry -= first;
         }
         if self.gang_waits {
             out.push((gangs::waits(), hungry));

@@ -12,7 +12,16 @@ impl Shard {
     /// The instances of a group that want a host, at most `most`: those that follow an ended run first, then the lowest that
     /// the grant lets begin.
     pub(crate) fn wanting(&self, group: &Group, most: usize) -> Vec<InstanceNumber> {
-        let free = |n: &InstanceNumber| !self.strangers.block(&group.instance(*n));
+        let number = self.picture.number_of(group.job(), group.name());
+        let starts = |n: &InstanceNumber| {
+            let range = group.range_of(*n);
+            let at = number.map(|number| (number, *n));
+            at.zip(range)
+                .is_some_and(|(at, r)| self.may_start(at, r.generation))
+        };
+        let all_start = self.may_start_new();
+        let free =
+            |n: &InstanceNumber| !self.strangers.block(&group.instance(*n)) && (all_start || starts(n));
         let mut out: Vec<InstanceNumber> = group.ready.iter().copied().filter(free).take(most).collect();
         for (generation, set) in &group.startable {
             let openings = group.openings(*generation, self.now);

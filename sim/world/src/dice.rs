@@ -26,6 +26,8 @@ pub struct Dice {
     pub blips: Die,
     /// Which reads of specs come late.
     pub specs: Die,
+    /// When shards are cut off, and what becomes of what they say then.
+    pub silences: Die,
 }
 
 /// One stream.
@@ -51,6 +53,7 @@ impl Dice {
             logs: die(7),
             blips: die(8),
             specs: die(9),
+            silences: die(10),
         }
     }
 }

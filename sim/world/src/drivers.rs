@@ -56,6 +56,7 @@ impl World {
             pressure: PressureNotes::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
+            cuts: BTreeMap::new(),
             moved: 0,
             accepted: 0,
             steps: 0,

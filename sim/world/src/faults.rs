@@ -19,6 +19,8 @@ pub enum Fault {
     CutLink(usize),
     /// The n-th open stream is silent for this long.
     SilentLink(usize, Span),
+    /// A cluster's shard is cut off from resource managers and storage for this long.
+    CutOff(usize, Span),
     /// A cluster's subscriptions break.
     CutStream(usize),
     /// An agent of a cluster is silent for this long.
@@ -235,6 +237,7 @@ impl World {
                     link.silent_until = until;
                 }
             }
+            Fault::CutOff(cluster, span) => self.cut_off(cluster, span),
             Fault::CutStream(cluster) => self.cut_streams(cluster),
             Fault::LoseAgent { cluster, agent, span } => {
                 if let Some(agent) = self.lose_agent(cluster, agent) {

@@ -152,7 +152,12 @@ impl World {
         if self.now < link.silent_until {
             return;
         }
-        link.down = link.down.max(self.now.plus(delay));
+        let (cluster, sent) = (link.shard.0, self.now.plus(delay));
+        let earliest = self.after_cut(cluster, sent);
+        let Some(link) = self.links.open.get_mut(&id) else {
+            return;
+        };
+        link.down = link.down.max(earliest);
         let (to, at) = (link.shard, link.down);
         self.detail(|| format!("link {id} down: {directive:?}"));
         self.tell_shard(to, at, shard::Event::Directive(shard::LinkId(id), directive));
@@ -167,7 +172,12 @@ impl World {
         if self.now < link.silent_until {
             return;
         }
-        link.up = link.up.max(self.now.plus(delay));
+        let (cluster, sent) = (link.shard.0, self.now.plus(delay));
+        let earliest = self.after_cut(cluster, sent);
+        let Some(link) = self.links.open.get_mut(&id) else {
+            return;
+        };
+        link.up = link.up.max(earliest);
         let (to, at) = (link.manager, link.up);
         self.detail(|| format!("link {id} up: {report:?}"));
         self.tell_manager(to, at, rm::Event::Report(rm::LinkId(id), report));

@@ -40,6 +40,9 @@ impl World {
         if !matches!(op, Op::Read(..)) {
             self.detail(|| format!("{asker:?} stores {op:?}"));
         }
+        if self.lose_in_cut(asker, id, &op) {
+            return;
+        }
         let of_logs = is_about_logs(&op);
         let delay = self.delays(of_logs).span(QUICK.0, QUICK.1);
         let at = self.now.plus(delay).plus(self.lateness(asker, &op));

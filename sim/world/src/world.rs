@@ -159,6 +159,8 @@ pub struct World {
     /// Mass losses that an operator accepted.
     pub(crate) accepted: u64,
     pub(crate) steps: u64,
+    /// Until when the shards of clusters are cut off.
+    pub(crate) cuts: BTreeMap<usize, Timestamp>,
 }
 
 /// How a run ended.

@@ -275,6 +275,8 @@ reason_codes! {
     TooManyOlderRuns = 236,
     /// Storage was resumed, and some clusters have not told yet what they run.
     AwaitingClusters = 237,
+    /// Its cluster was cut off for so long that nothing new may begin there until the resource manager allows it again.
+    StartsForbidden = 238,
 }
 
 impl ReasonCode {

@@ -83,6 +83,9 @@ impl ReasonCode {
             Self::AwaitingClusters => {
                 "storage was resumed; it goes to a cluster when all clusters have told what they run"
             }
+            Self::StartsForbidden => {
+                "its cluster was cut off; nothing new begins there until the resource manager allows it again"
+            }
             Self::MassLoss => {
                 "was lost with many others at once; it is replaced when an operator accepts the loss, unless it comes back"
             }

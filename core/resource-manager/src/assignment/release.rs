@@ -81,7 +81,8 @@ fn next_holder(facts: &FederationFacts, is_gang: bool, r: &AssignedRange) -> Opt
     })
 }
 
-fn remember(
+/// Notes who held indexes last that are bound nowhere now, and where the records are that count for the next holder.
+pub(crate) fn remember(
     decided: &mut Assignment,
     group: &GroupName,
     generation: Generation,

@@ -60,6 +60,7 @@ impl ResourceManager {
             aside,
             told_rows,
             sum_faults: _,
+            start_banning,
         } = self;
         let mut out = of_picture(picture);
         out.extend([
@@ -83,6 +84,7 @@ impl ResourceManager {
             ("children", children.values().map(|c| c.len() + 1).sum()),
             ("set aside", aside.len()),
             ("told rows", told_rows.len()),
+            ("moves of a silence", start_banning.footprint()),
         ]);
         out
     }
@@ -146,6 +148,8 @@ fn of_cluster(view: &ClusterView) -> usize {
         heartbeat: _,
         quarantine: _,
         found,
+        silent_for: _,
+        moves_at: _,
         unsent,
         removal: _,
         master: _,

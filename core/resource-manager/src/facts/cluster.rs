@@ -10,7 +10,7 @@ use crate::lifecycle::cluster_removal::RemovalProgress;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::health::{ClusterHealth, Health, HealthCause, NewWork, ShardSigns};
-use echelon_core_model::{Epoch, Generation, GroupName, JobId, Timestamp, Version};
+use echelon_core_model::{Epoch, Generation, GroupName, JobId, Span, Timestamp, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -86,6 +86,10 @@ pub struct ClusterView {
     pub judged_at: Option<Timestamp>,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
+    /// For how long this leader itself has seen it cut off, without pauses of its own.
+    pub silent_for: Span,
+    /// When what has not begun there may go elsewhere, if it stays cut off.
+    pub moves_at: Option<Timestamp>,
     /// Until when its shard is in quarantine, since it reported what cannot be.
     pub quarantine: Option<Timestamp>,
     /// How far its removal is.
@@ -200,6 +204,8 @@ impl ClusterView {
             signs: self.signs,
             judged_at: self.judged_at,
             heartbeat: self.heartbeat.clone(),
+            silent_for: self.silent_for,
+            moves_at: self.moves_at,
             quarantine: self.quarantine,
             removal: self.removal,
             master: self.master,

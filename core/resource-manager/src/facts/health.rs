@@ -58,6 +58,14 @@ pub struct JudgementTime {
     pub step: Option<Span>,
 }
 
+impl JudgementTime {
+    /// The time since the last judgement, without a pause of this process.
+    #[must_use]
+    pub fn measured(self) -> Span {
+        self.step.filter(|step| *step <= LONGEST_STEP).unwrap_or_default()
+    }
+}
+
 /// What the evidence shows of a cluster now.
 #[must_use]
 pub fn evidence(
@@ -196,7 +204,7 @@ fn fallen(
     // A lost cluster stays lost while the same evidence stands.
     let goes_on = of.health == health || (of.health == Health::Lost && of.causes == causes);
     if goes_on {
-        let measured = at.step.filter(|step| *step <= LONGEST_STEP).unwrap_or_default();
+        let measured = at.measured();
         of.waited = Span(of.waited.0.saturating_add(measured.0));
     } else {
         of.silence = of.silence.saturating_add(1);

@@ -158,6 +158,8 @@ impl ResourceManager {
         self.todo.push_back((Purpose::Control, serial(Query::Control)));
         self.todo.push_back((Purpose::Pools, serial(Query::Pools)));
         self.todo
+            .push_back((Purpose::ReadStartBans, serial(Query::StartBans)));
+        self.todo
             .push_back((Purpose::ClusterStates, quorum(Query::ClusterStates)));
         self.todo
             .push_back((Purpose::Heartbeats, quorum(Query::Heartbeats)));
@@ -359,6 +361,10 @@ impl ResourceManager {
             }
             (Purpose::RaisePartition(p), OpResult::Decided(d)) => self.partition_raised(p, d, now, out),
             (Purpose::PutAssignments(p), OpResult::Decided(d)) => self.assignments_put(p, d, out),
+            (Purpose::PutStartBans, OpResult::Decided(d)) => self.start_bans_put(op, d, now, out),
+            (Purpose::SilentBlocks(cluster, job), OpResult::Partial(..)) => {
+                self.silent_blocks_unread(&cluster, job);
+            }
             // Whichever write came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),

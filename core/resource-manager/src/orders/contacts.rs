@@ -3,7 +3,7 @@
 use crate::config::FULL_CYCLE;
 use crate::effect::{Alarm, Effect};
 use crate::facts::cluster::ClusterView;
-use crate::facts::health::{JudgementTime, changed_state, evidence, judge};
+use crate::facts::health::{HealthEvidence, JudgementTime, changed_state, evidence, judge};
 use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
@@ -51,8 +51,15 @@ impl ResourceManager {
         {
             let evidence = evidence(view, &self.config, self.timers.leading, now);
             let step = view.judged_at.replace(now).map(|at| now.since(at));
+            let at = JudgementTime { now, step };
+            let is_cut = matches!(&evidence, HealthEvidence::Bad(Health::CutOff, _));
+            if is_cut {
+                count_silence(view, at, self.config.start_ban_after);
+            } else {
+                end_silence(view);
+            }
             let before = view.state.as_ref().map(|s| s.health.clone()).unwrap_or_default();
-            let health = judge(&before, evidence, &self.config, JudgementTime { now, step });
+            let health = judge(&before, evidence, &self.config, at);
             let is_same = (before.health, &before.causes) == (health.health, &health.causes);
             let is_known = view.state.is_some() || health.health != Health::Joining;
             if is_known && let Some(next) = changed_state(id, view, health) {
@@ -107,6 +114,22 @@ impl ResourceManager {
             self.give_sign_of_life(out);
         }
     }
+}
+
+/// Counts how long this leader itself has seen a cluster cut off, and when starts are forbidden there by that.
+fn count_silence(view: &mut ClusterView, at: JudgementTime, forbidden_after: Span) {
+    view.silent_for = Span(view.silent_for.0.saturating_add(at.measured().0));
+    let left = forbidden_after.0.saturating_sub(view.silent_for.0);
+    // Once it has passed the moment stands.
+    if left > 0 {
+        view.moves_at = Some(at.now.plus(Span(left)));
+    }
+}
+
+/// A cluster is not cut off.
+const fn end_silence(view: &mut ClusterView) {
+    view.silent_for = Span::ZERO;
+    view.moves_at = None;
 }
 
 /// What operators want of a cluster's volumes and hosts.

@@ -13,6 +13,7 @@ use crate::lifecycle::dependencies;
 use crate::picture::Picture;
 use crate::progress::refused::{Refused, Unbound, refused, unbound_reason};
 use echelon_core_model::directive::SliceReport;
+use echelon_core_model::health::HealthCause;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -139,6 +140,11 @@ fn of_slice(
     out: &mut Tally<'_>,
 ) {
     let cluster = Some(&key.cluster);
+    // What its shard reported last is of no use any more.
+    if let Some(reason) = cut_off(picture, key) {
+        out.add(cluster, reason, waits, now);
+        return;
+    }
     let n = refused.map_or(0, |r| r.count).min(waits);
     if let Some(refused) = refused {
         // For quota or capacity it waits like what is bound nowhere.
@@ -186,6 +192,22 @@ fn of_slice(
         (true, _) => ReasonCode::AwaitingGrant,
     };
     out.add(cluster, Reason::new(code).at(key.cluster.as_str()), at_shard, now);
+}
+
+/// Why what is assigned to a cluster that is cut off waits, and when it may go elsewhere by the start lease.
+fn cut_off(picture: &Picture, key: &SliceKey) -> Option<Reason> {
+    let view = picture.facts.clusters.get(&key.cluster)?;
+    let health = view.state.as_ref().map(|state| &state.health)?;
+    let name = view.row.as_ref().map_or(key.cluster.as_str(), |row| &row.name);
+    let is_silent = health.causes.contains(&HealthCause::ShardSilent);
+    let moves_at = view
+        .moves_at
+        .filter(|_| health.health.is_silence() && is_silent)?;
+    let seconds = moves_at.0 / 1000;
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let text =
+        format!("assigned to {name}, which is cut off; may move at {hour:02}:{minute:02}:{second:02} UTC");
+    Some(Reason::new(ReasonCode::ClusterUnhealthy).at(text))
 }
 
 /// Why a shard finds no host, with why nothing is stopped for it where that is so.

@@ -35,6 +35,14 @@ pub enum Purpose {
     ClusterStates,
     /// Reads signs of life.
     Heartbeats,
+    /// Reads where starts are forbidden.
+    ReadStartBans,
+    /// Writes where starts are forbidden.
+    PutStartBans,
+    /// Reads heartbeats once more, after starts were forbidden at a cluster.
+    SecondLook(ClusterId),
+    /// Reads what a silent cluster has stored of a job.
+    SilentBlocks(ClusterId, JobId),
     /// Reads the switches.
     Control,
     /// Reads pools.

@@ -167,6 +167,15 @@ impl ResourceManager {
                 }
             }
             (Purpose::Heartbeats, Answer::Heartbeats(rows)) => self.heartbeats_read(rows, now),
+            (Purpose::ReadStartBans, Answer::StartBans(row)) => self.start_bans_read(row, now, out),
+            (Purpose::SecondLook(cluster), Answer::Heartbeats(rows)) => {
+                self.looked_again(&cluster, &rows);
+                self.heartbeats_read(rows, now);
+                self.read_unbegun(now, out);
+            }
+            (Purpose::SilentBlocks(cluster, job), Answer::Blocks(blocks, rows)) => {
+                self.silent_blocks_read((cluster, job), (blocks, rows), now, out);
+            }
             _ => {}
         }
     }

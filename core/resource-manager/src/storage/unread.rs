@@ -41,7 +41,7 @@ impl ResourceManager {
         }
         let lists = matches!(
             self.ops.purpose(id),
-            Some(Purpose::Clusters | Purpose::ClusterStates | Purpose::Heartbeats)
+            Some(Purpose::Clusters | Purpose::ClusterStates | Purpose::Heartbeats | Purpose::SecondLook(_))
         );
         // What is missing of a list of clusters proves nothing by its absence.
         if about_jobs || lists {

@@ -93,6 +93,8 @@ mod sealing;
 #[cfg(test)]
 mod siting;
 #[cfg(test)]
+mod start_lease;
+#[cfg(test)]
 mod teardown;
 #[cfg(test)]
 mod trace;

@@ -60,6 +60,8 @@ pub struct World {
     pub slow_control: bool,
     /// Reads of specs stall.
     pub slow_specs: bool,
+    /// Heartbeats stall.
+    pub slow_heartbeats: bool,
     pub now: Timestamp,
     pub stalled: VecDeque<(OpId, Op)>,
     /// What agents say of logs; `None`: nothing.
@@ -165,6 +167,7 @@ impl World {
             slow_bucket: None,
             slow_control: false,
             slow_specs: false,
+            slow_heartbeats: false,
             now: Timestamp(1_000_000),
             stalled: VecDeque::new(),
             logs: Some(wrote(b"hello\n")),
@@ -552,6 +555,7 @@ impl World {
         let slow = matches!(&op, Op::Read(Query::BlockBucket(_, b), _) if Some(*b) == self.slow_bucket);
         let slow = slow || self.slow_control && matches!(op, Op::Read(Query::Control, _));
         let slow = slow || self.slow_specs && matches!(op, Op::Read(Query::Spec(..), _));
+        let slow = slow || self.slow_heartbeats && is_heartbeat(&op);
         if stalls || slow {
             self.stalled.push_back((id, op));
             return;
@@ -582,6 +586,7 @@ impl World {
         self.slow_bucket = None;
         self.slow_control = false;
         self.slow_specs = false;
+        self.slow_heartbeats = false;
         for (id, op) in std::mem::take(&mut self.stalled) {
             self.operate(id, op);
         }
@@ -795,6 +800,13 @@ fn refusal(places: &[usize]) -> OpResult {
         },
     });
     OpResult::Failed(OpFailure::Refused(Refusal { rows: rows.collect() }))
+}
+
+fn is_heartbeat(op: &Op) -> bool {
+    match op {
+        Op::Commit(batch) => batch.writes.iter().any(|w| matches!(w, Write::Heartbeat(_))),
+        _ => false,
+    }
 }
 
 /// A failure of a kind.
