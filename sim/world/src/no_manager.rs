@@ -16,7 +16,7 @@ use echelon_core_testkit::build::JobBuilder;
 /// What became of work that waited when the resource managers died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abandoned {
-    /// Instances of it that lived then.
+    /// Instances of it that lived then, with those of which the grant was under way.
     pub before: u64,
     /// The same just before they returned.
     pub meanwhile: u64,
@@ -35,6 +35,8 @@ const OTHERS_COME: Span = Span::seconds(10);
 /// Then the reserved pool's work waits.
 const RESERVED_COME: Span = Span::seconds(20);
 const MANAGERS_DIE: Span = Span::seconds(30);
+/// What was granted as they died has begun by then.
+const UNDER_WAY: Span = Span::seconds(10);
 /// The others end when no resource manager is there any more to grant their room.
 const OTHERS_RUN: Span = Span::seconds(150);
 const MANAGERS_AWAY: Span = Span::minutes(5);
@@ -105,8 +107,8 @@ impl World {
             let all = world.users.0.len();
             (lives(world, known + 2..all), lives(world, known..known + 1))
         };
-        let (before, granted) = live_at(&mut world, gone);
         let epoch = world.manager_epoch();
+        let (before, granted) = live_at(&mut world, gone.plus(UNDER_WAY));
         let (meanwhile, still) = live_at(&mut world, gone.plus(Span(MANAGERS_AWAY.0 - 1)));
         let led_meanwhile = world.manager_epoch() != epoch;
         let (after, _) = live_at(&mut world, BEGIN.plus(END));
