@@ -1,5 +1,6 @@
 //! `echelon cluster ...`
 
+mod loss;
 mod work;
 
 use crate::context::Context;
@@ -9,6 +10,7 @@ use crate::output::{self, Listing};
 use crate::shape;
 use clap::Subcommand;
 use echelon_clients_rust::{self as client, Client, v1};
+use echelon_core_model::Span;
 
 /// Verbs.
 #[derive(Debug, Subcommand)]
@@ -93,10 +95,31 @@ pub enum Command {
         #[arg(long)]
         wait: bool,
     },
-    /// Accept that many hosts of a living cluster are gone: you are sure that their tasks do not run any more
+    /// Accept that many hosts of a living cluster are gone: you are sure that their tasks do not run any more. For a whole cluster
+    /// that is out of reach see declare-lost
     AcceptLoss {
         /// Name or id
         cluster: String,
+    },
+    /// Declare a whole cluster lost that is cut off or without Mesos: what may be replaced begins elsewhere at once. What still runs
+    /// there is stopped when the cluster is back. For many hosts of a living cluster see accept-loss
+    DeclareLost {
+        /// Name or id
+        cluster: String,
+        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is left out
+        #[arg(long)]
+        silence: Option<u64>,
+    },
+    /// Declare that what runs at a cluster that is cut off or without Mesos is alive: for a time nothing of it is replaced
+    DeclareAlive {
+        /// Name or id
+        cluster: String,
+        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is left out
+        #[arg(long)]
+        silence: Option<u64>,
+        /// For how long, 1m to 7d
+        #[arg(long = "for", value_name = "TIME", value_parser = crate::quantity::span)]
+        alive_for: Span,
     },
 }
 
@@ -170,7 +193,13 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Command::AcceptLoss { cluster } => accept_loss(context, &cluster).await,
+        Command::AcceptLoss { cluster } => loss::accept(context, &cluster).await,
+        Command::DeclareLost { cluster, silence } => loss::declare_lost(context, &cluster, silence).await,
+        Command::DeclareAlive {
+            cluster,
+            silence,
+            alive_for,
+        } => loss::declare_alive(context, &cluster, silence, alive_for).await,
     }
 }
 
@@ -292,22 +321,6 @@ fn named(cluster: Option<v1::Cluster>) -> Result<v1::Cluster, Failure> {
     cluster.ok_or_else(missing)
 }
 
-/// Accepts the loss that is there now and no later one, however often the call is repeated.
-async fn accept_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
-    let seen = read(context, cluster).await?;
-    let client = context.client().await?;
-    let request = v1::AcceptClusterLossRequest {
-        name: format!("clusters/{cluster}"),
-        loss_number: seen.loss.map_or(0, |l| l.number),
-    };
-    let accepted = client.change(|| {
-        let (mut service, request) = (client.cluster_service(), request.clone());
-        async move { service.accept_cluster_loss(request).await }
-    });
-    show(context, &named(accepted.await?.cluster)?);
-    Ok(())
-}
-
 fn show(context: &Context, c: &v1::Cluster) {
     print(context, c, &text(c));
 }
@@ -323,7 +336,7 @@ fn text(c: &v1::Cluster) -> String {
         shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
-        cause_line(c),
+        cause_line(c) + &loss::silence(c),
         hosts(c),
         amount(c.capacity.as_ref()),
         amount(c.used.as_ref()),
@@ -345,7 +358,7 @@ fn text(c: &v1::Cluster) -> String {
         people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
     }
     if let Some(loss) = &c.loss {
-        people.push_str(&lost(loss, &c.display_name));
+        people.push_str(&loss::of_hosts(loss, &c.display_name));
     }
     people
 }
@@ -365,24 +378,6 @@ fn cause_line(c: &v1::Cluster) -> String {
         return cause;
     }
     format!("cause:     {}\n", output::escape(&cause))
-}
-
-fn lost(loss: &v1::MassLoss, cluster: &str) -> String {
-    let next = if loss.accepted {
-        "accepted; the shard is about to replace what is missing".to_owned()
-    } else {
-        format!(
-            "nothing is replaced until they come back or `echelon cluster accept-loss {}`",
-            output::escape(cluster)
-        )
-    };
-    format!(
-        "loss:      {} of {} running tasks were lost at once {} ago, {} are still missing; {next}\n",
-        loss.lost,
-        loss.running,
-        shape::ago(loss.notice_time.as_ref()),
-        loss.missing,
-    )
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

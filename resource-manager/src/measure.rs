@@ -37,6 +37,7 @@ pub(crate) struct Measures {
     clusters: IntGaugeVec,
     claims: IntGauge,
     preempted: IntGauge,
+    held_back: IntGauge,
     decisions: IntCounterVec,
     proofs: IntCounter,
     inconsistencies: IntCounter,
@@ -104,6 +105,10 @@ impl Measures {
             preempted: metrics.gauge(
                 "echelon_resource_manager_preempted_last_minute",
                 "Instances that shards preempted in the last minute, as this leader heard.",
+            )?,
+            held_back: metrics.gauge(
+                "echelon_resource_manager_replacement_held_back",
+                "Silent clusters of which nothing is replaced, since the resource manager doubts its own observation.",
             )?,
             decisions: metrics.counters(
                 "echelon_resource_manager_decisions_total",
@@ -183,6 +188,8 @@ impl Measures {
         let lately = taken.filter(|(at, _)| now.since(*at) < Span::minutes(1));
         let taken: u64 = lately.map(|(_, n)| *n).sum();
         self.preempted.set(i64::try_from(taken).unwrap_or(i64::MAX));
+        self.held_back
+            .set(count(driver.held_back().map_or(0, |held| held.clusters.len())));
         for health in Health::ALL {
             let clusters = picture.facts.clusters.values();
             let such = clusters.filter(|c| c.row.is_some() && c.health() == health);

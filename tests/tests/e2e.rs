@@ -6,6 +6,8 @@
 mod absence;
 #[path = "e2e/cluster_life.rs"]
 mod cluster_life;
+#[path = "e2e/cluster_lost.rs"]
+mod cluster_lost;
 #[path = "e2e/federation.rs"]
 mod federation;
 #[path = "e2e/marks.rs"]

@@ -99,7 +99,7 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
             "on_cluster_loss",
             file.on_cluster_loss.as_ref(),
             on_silence,
-            defaults::ON_CLUSTER_LOSS,
+            defaults::on_cluster_loss(kind),
         ),
         update: super::update::policy(&mut r, &file.update.unwrap_or_default()),
         groups,

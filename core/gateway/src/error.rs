@@ -107,6 +107,8 @@ pub enum ErrorReason {
     IsATemplate,
     /// Nothing of the cluster waits for a loss to be accepted.
     NoLossToAccept,
+    /// The cluster is not cut off or without Mesos, or not in the silence that was named.
+    ClusterNotSilent,
     /// Mesos has contact with the host, so it is not gone.
     HostInContact,
     /// Another create took the name meanwhile.
@@ -177,6 +179,7 @@ impl ErrorReason {
             | Self::NotATemplate
             | Self::IsATemplate
             | Self::NoLossToAccept
+            | Self::ClusterNotSilent
             | Self::HostInContact
             | Self::StorageRefused
             | Self::RowUnread => Code::FailedPrecondition,

@@ -203,6 +203,9 @@ fn advice(reason: &Reason) -> Option<String> {
             "check that a resource manager leads and reads storage; it allows starts as soon as it reads the shard's heartbeat"
                 .to_owned()
         }
+        ReasonCode::ClusterLost => {
+            "nothing to do: it begins at another cluster that the job may use and that has capacity".to_owned()
+        }
         ReasonCode::StorageUnavailable => "check storage (`echelon storage status`)".to_owned(),
         ReasonCode::MesosUnavailable => "check the cluster's Mesos master".to_owned(),
         ReasonCode::NoResourceManager => {

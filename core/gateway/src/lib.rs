@@ -20,6 +20,7 @@ pub mod cluster_removal;
 pub mod clusters;
 pub mod control;
 pub mod create;
+pub mod declare;
 pub mod drains;
 pub mod ending;
 pub mod error;

@@ -94,6 +94,12 @@ fn leave(wanted: &Wanted<'_>) -> Option<ReasonCode> {
     })
 }
 
+/// Whether it leaves since its cluster is lost. Such a run is given up rather than stopped, as long as Mesos is silent.
+fn is_lost(wanted: &Wanted<'_>) -> bool {
+    let is_lost = |mark: &Releasing| mark.why == ReasonCode::ClusterLost;
+    wanted.desired == Desired::Running && wanted.mark.is_some_and(is_lost)
+}
+
 fn of_ended(record: &InstanceRecord, ended: Ended, wanted: &Wanted<'_>) -> Next {
     let live = record.run.as_ref().filter(|r| r.may_have_task());
     match live {
@@ -138,7 +144,7 @@ fn left(run: &Run, wanted: &Wanted<'_>, of: Span) -> Option<Span> {
 }
 
 fn of_live(run: &Run, wanted: &Wanted<'_>, now: Timestamp) -> Next {
-    if let Some(reason) = leave(wanted) {
+    if let Some(reason) = leave(wanted).filter(|_| !is_lost(wanted)) {
         return Next::Stop(reason);
     }
     if !wanted.held {

@@ -4,7 +4,7 @@
 use crate::directive::Capacity;
 use crate::drain::{AgentDrain, DrainState, Drains};
 use crate::forgotten::ForgottenHosts;
-use crate::health::{ClusterHealth, ShardSigns};
+use crate::health::{ClusterHealth, DeclaredHealth, ShardSigns};
 use crate::host_pool::{HostPlace, HostPoolWishes};
 use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
 use crate::ports::PortSet;
@@ -68,6 +68,8 @@ pub struct Cluster {
     pub labels: BTreeMap<String, String>,
     /// The largest number of a mass loss that an operator has accepted; 0: none.
     pub accepted_loss: u64,
+    /// What an operator has declared of a silence; `None`: nothing yet.
+    pub declared: Option<DeclaredHealth>,
     /// What is wanted of volumes that no instance holds.
     pub volumes: BTreeMap<VolumeId, VolumeWish>,
     /// Hosts that are to be empty.
@@ -90,6 +92,7 @@ impl Cluster {
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
+            declared: None,
             volumes: BTreeMap::new(),
             drains: Drains::default(),
             host_pools: HostPoolWishes::default(),

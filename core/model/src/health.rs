@@ -219,8 +219,14 @@ pub struct ClusterHealth {
     /// Counts the times at which it became cut off or without Mesos. An operator's command about one of these
     /// times names it.
     pub silence: u64,
-    /// How long it has been cut off or without Mesos this time, as leaders have measured it in sum.
+    /// How long it has been cut off or without Mesos this time, as leaders have measured it in sum. The time in
+    /// `doubted` and the time for which an operator has declared it alive are not part of it.
     pub waited: Span,
+    /// How long this silence was not counted, since the resource manager doubted its own observation.
+    pub doubted: Span,
+    /// When the last heartbeat before this silence was written, by its shard's clock; none: none is known. Another
+    /// one shows a new leader that the cluster was back meanwhile.
+    pub heartbeat_at: Option<Timestamp>,
     /// When it last came out of a bad state.
     pub returned_at: Option<Timestamp>,
     /// How often the hold after a bad state is doubled.
@@ -347,6 +353,24 @@ pub struct AgentCounts {
 }
 
 impl ShardSigns {
+    /// For so long a subscription that is gone, or a master that answers nothing, does not show that Mesos is away.
+    pub const MESOS_SILENT_AFTER: Span = Span::seconds(8);
+    /// Questions without an answer, one after the other, that show a hung master.
+    pub const UNANSWERED: u32 = 2;
+
+    /// Why its cluster is without Mesos, if it is.
+    #[must_use]
+    pub fn without_mesos(&self) -> Option<HealthCause> {
+        let is_long = |age: Option<Span>| age.is_none_or(|age| age >= Self::MESOS_SILENT_AFTER);
+        let is_hung =
+            self.unanswered >= Self::UNANSWERED && is_long(self.event_age) && is_long(self.answer_age);
+        if !self.subscribed && self.subscription_age >= Self::MESOS_SILENT_AFTER {
+            Some(HealthCause::NotSubscribed)
+        } else {
+            (self.subscribed && is_hung).then_some(HealthCause::MesosHung)
+        }
+    }
+
     /// How long ago Mesos last confirmed what the shard shows; none: never to this leader.
     #[must_use]
     pub fn confirmed_age(&self) -> Option<Span> {
@@ -377,6 +401,25 @@ impl ShardSigns {
             ..self
         }
     }
+}
+
+/// What an operator has declared of a cluster that is cut off or without Mesos. It is of effect in one silence
+/// only, so a command that comes late does not hold for a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeclaredHealth {
+    /// The number of the silence.
+    pub silence: u64,
+    /// What was declared.
+    pub as_what: Declaration,
+}
+
+/// What operators declare of a silent cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Declaration {
+    /// It is lost: what may be replaced is replaced without further waiting.
+    Lost,
+    /// What runs there is alive: until then its silence is not counted.
+    AliveUntil(Timestamp),
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl JobSpec {
             gang: None,
             rules: Box::default(),
             on_unreachable: defaults::on_unreachable(kind),
-            on_cluster_loss: defaults::ON_CLUSTER_LOSS,
+            on_cluster_loss: defaults::on_cluster_loss(kind),
             update: UpdatePolicy::DEFAULT,
             groups: Vec::new(),
         }
@@ -356,8 +356,17 @@ pub mod defaults {
         }
     }
 
-    /// A lost cluster's runs wait for it: they are not started elsewhere yet.
-    pub const ON_CLUSTER_LOSS: OnSilence = OnSilence::Wait;
+    /// What runs at a cluster that is silent for so long begins elsewhere.
+    pub const CLUSTER_LOSS: OnSilence = OnSilence::Replace(Span::minutes(15));
+    /// A lost cluster's runs are replaced after a while, but for those whose data is only there, and those that belong to its
+    /// hosts.
+    #[must_use]
+    pub const fn on_cluster_loss(kind: JobKind) -> OnSilence {
+        match kind {
+            JobKind::Stateful | JobKind::Daemon => OnSilence::Wait,
+            JobKind::Batch | JobKind::Service => CLUSTER_LOSS,
+        }
+    }
     /// Restarts take one instance at a time.
     pub const MAX_UNAVAILABLE: Amount = Amount::Count(1);
     /// A probe asks at once: failures before the first success are forgiven for the grace.

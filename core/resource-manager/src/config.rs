@@ -33,6 +33,10 @@ pub struct Config {
     pub heartbeats: Span,
     /// A cluster that has been cut off or without Mesos for this long is lost.
     pub lost_after: Span,
+    /// For how much of one silence this leader may doubt its own observation; `None`: for all of it.
+    pub doubt_at_most: Option<Span>,
+    /// The capacity of a cluster that is silent or without agents counts in full for this long.
+    pub counts_for: Span,
     /// Starts are forbidden at a cluster of which this leader has seen no sign for this long. It is longer than the
     /// start lease of a shard and what may be under way, also with clocks whose rates differ by 2 %.
     pub start_ban_after: Span,
@@ -79,6 +83,8 @@ impl Config {
             silent_after: Span::seconds(8),
             heartbeats: Span::seconds(2),
             lost_after: Span::minutes(15),
+            doubt_at_most: Some(Span::minutes(60)),
+            counts_for: Span::minutes(5),
             start_ban_after: Span::seconds(60),
             unbegun_reads: 16,
             spill_after: Span::seconds(10),

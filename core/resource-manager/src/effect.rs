@@ -1,6 +1,7 @@
 //! What a resource manager requests from its shell. Any effect may be lost or performed twice.
 
 use crate::event::LinkId;
+use crate::facts::loss::HeldBack;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::store::{Op, OpId, Stamp};
 use echelon_core_model::{ClusterId, Epoch, JobId};
@@ -75,6 +76,8 @@ pub enum Alarm {
         /// The number of its silence.
         silence: u64,
     },
+    /// Nothing of lost clusters is replaced for now, since the resource manager doubts its own observation.
+    ReplacementHeldBack(HeldBack),
     /// A row cannot be understood. The job that it is about is set aside, or the read of it is made again.
     Unread(String),
     /// Sums over jobs are wrong: a fault of this program.
@@ -117,6 +120,10 @@ impl fmt::Display for Alarm {
                 f,
                 "cluster {cluster} is cut off (silence {silence}): nothing new begins there until its heartbeat is read again, and what was \
                  granted there and has not begun goes to other clusters; see `echelon cluster list`"
+            ),
+            Self::ReplacementHeldBack(held_back) => write!(
+                f,
+                "{held_back}; a cluster that is lost is replaced after `echelon cluster declare-lost`"
             ),
             Self::Unread(row) => write!(
                 f,

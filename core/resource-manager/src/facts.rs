@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod known;
 pub(crate) mod known_assignment;
+pub(crate) mod loss;
 pub(crate) mod reports;
 pub(crate) mod same_master;
 pub(crate) mod settling;

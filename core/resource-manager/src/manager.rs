@@ -8,6 +8,7 @@ use crate::demand::instance_limits::AllowedInstances;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::facts::cluster::ClusterView;
+use crate::facts::loss::SelfObservation;
 use crate::facts::reports;
 use crate::facts::reports::HeardClaims;
 use crate::leadership::resume::Resume;
@@ -136,6 +137,8 @@ pub struct ResourceManager {
     pub(crate) sum_faults: SumFaults,
     /// Where starts are forbidden, and what goes elsewhere from there.
     pub(crate) start_banning: StartBanning,
+    /// What this leader observes of itself.
+    pub(crate) self_observation: SelfObservation,
 }
 
 /// Numbers that never repeat within an epoch.
@@ -212,6 +215,7 @@ impl ResourceManager {
             told_rows: BTreeSet::new(),
             sum_faults: SumFaults::default(),
             start_banning: StartBanning::default(),
+            self_observation: SelfObservation::default(),
         }
     }
 
@@ -450,6 +454,7 @@ impl ResourceManager {
         self.aside.clear();
         self.told_rows.clear();
         self.start_banning = StartBanning::default();
+        self.self_observation = SelfObservation::default();
         self.due = false;
         self.all_read = false;
         self.resume = Resume::default();

@@ -178,9 +178,12 @@ impl Returns<'_> {
         job.idle.retain(|key, _| keys.contains(key));
         self.changed = before != job.idle.len();
         if spec.gang.is_some() {
-            self.gang(id, job, &spec, &lines);
+            if !self.lost(id, job, &spec, &lines) {
+                self.gang(id, job, &spec, &lines);
+            }
             return;
         }
+        self.lost(id, job, &spec, &lines);
         for line in &lines {
             let key = &line.key;
             let (Some(group), Some(report)) = (spec.group(&key.group), line.report.as_deref()) else {
@@ -279,6 +282,40 @@ impl Returns<'_> {
         }
         self.give_back(job, key, count, report);
         job.idle.remove(key);
+    }
+
+    /// Asks shards for everything of a job that has not ended where their clusters are without Mesos for so long that
+    /// they are lost to the job. Such a request is withdrawn once Mesos is back. Returns whether the job is
+    /// asked for anywhere. A cluster that is cut off is not asked: `unbegun.rs` releases without its shard.
+    fn lost(&mut self, id: JobId, job: &mut JobView, spec: &JobSpec, lines: &[Line]) -> bool {
+        let is_lost = |key: &SliceKey| {
+            let view = self.picture.facts.clusters.get(&key.cluster);
+            self.is_heard(&key.cluster) && view.is_some_and(|view| view.is_lost_to(spec))
+        };
+        let (gone, there): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| is_lost(&line.key));
+        let mut changed = false;
+        for line in there {
+            changed |= withdraw_lost(job, &line.key);
+        }
+        let is_settled = job.durable == job.decided;
+        let mut is_asked = false;
+        for line in gone {
+            let key = &line.key;
+            let avoid = std::slice::from_ref(&key.cluster);
+            let group = spec.group(&key.group).map(|group| GroupOf { id, spec, group });
+            if !group.is_some_and(|of| self.router.may_use_others(of, avoid)) {
+                continue;
+            }
+            is_asked = true;
+            let leaves = Releasing {
+                to: None,
+                why: ReasonCode::ClusterLost,
+                count: None,
+            };
+            changed |= is_settled && mark_slice(job, key, &leaves);
+        }
+        self.changed |= changed;
+        is_asked
     }
 
     /// Takes indexes of a daemon back that have no host. Those are indexes that wait. Only the shard knows in
@@ -784,6 +821,24 @@ fn withdraw(job: &mut JobView, key: &SliceKey, which: impl Fn(&AssignedRange) ->
     change(ranges, &marked, Cut::Kept, |r| {
         Some(AssignedRange { releasing: None, ..r })
     });
+    true
+}
+
+/// Takes back that a slice is to leave since its cluster is lost. Returns whether it was to.
+fn withdraw_lost(job: &mut JobView, key: &SliceKey) -> bool {
+    let is_lost = |r: &AssignedRange| {
+        is_of(r, key)
+            && r.releasing
+                .as_ref()
+                .is_some_and(|m| m.why == ReasonCode::ClusterLost)
+    };
+    if !job.decided.ranges(&key.group).iter().any(is_lost) {
+        return false;
+    }
+    let ranges = job.decided.ranges_mut(&key.group);
+    for r in ranges.into_iter().flatten().filter(|r| is_lost(r)) {
+        r.releasing = None;
+    }
     true
 }
 

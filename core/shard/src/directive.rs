@@ -8,9 +8,9 @@ use crate::held::Heard;
 use crate::journal::Lane;
 use crate::purpose::Purpose;
 use crate::{Phase, Shard};
-use echelon_core_jobs::{Standing, is_being_preempted, is_given_back, standing};
+use echelon_core_jobs::{Standing, is_being_preempted, is_given_back, leave_host, standing};
 use echelon_core_model::directive::{Directive, Grant, Order, ReportPart, SliceOrder};
-use echelon_core_model::instance::Stopping;
+use echelon_core_model::instance::{Run, Stopping};
 use echelon_core_model::job::{Desired, Head};
 use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::time::Span;
@@ -303,8 +303,25 @@ impl Shard {
             staying.into_iter().partition(|n| between_runs.contains(*n));
         let kept = usize::try_from(granted).unwrap_or(usize::MAX);
         let surplus = (resting.len() + running.len()).saturating_sub(kept);
-        let highest = running.into_iter().rev();
-        for n in resting.into_iter().rev().chain(highest).take(surplus) {
+        let running_surplus = surplus.saturating_sub(resting.len());
+        for n in resting.into_iter().rev().take(surplus) {
+            self.take_back_resting(number, n);
+        }
+        for n in running.into_iter().rev().take(running_surplus) {
+            self.take_back_one(number, n);
+        }
+    }
+
+    /// Ends an active instance that is ready for its next run. A run on a host that is gone is kept as an older one, and stopped if
+    /// its host is seen again.
+    fn take_back_resting(&mut self, number: u32, n: InstanceNumber) {
+        let at = (number, n);
+        let run = self.picture.record(at).and_then(|r| r.run.as_ref());
+        if run.is_some_and(Run::may_have_task) {
+            let now = self.now;
+            self.edit(at, |record| leave_host(record, now));
+            self.account_all(at);
+        } else {
             self.take_back_one(number, n);
         }
     }

@@ -38,6 +38,7 @@ impl Shard {
         self.settle_end(at);
         self.adopt_volume(at);
         self.tend_given_up(at);
+        self.leave_lost_cluster(at);
         self.watch_rollout(at);
         self.watch_crashes(at);
         let Some(group) = self.picture.groups.get(&at.0) else {

@@ -5,9 +5,9 @@ use crate::Shard;
 use crate::effects::Then;
 use crate::group::Group;
 use crate::picture::At;
-use echelon_core_jobs::Tally;
+use echelon_core_jobs::{Tally, leave_host, may_leave_host};
 use echelon_core_model::instance::InstanceRecord;
-use echelon_core_model::{Generation, InstanceNumber, InstanceRange, RangeSet};
+use echelon_core_model::{Generation, InstanceNumber, InstanceRange, RangeSet, ReasonCode, RunState};
 use std::collections::BTreeMap;
 
 /// Numbers that may be given back as soon as what became of them is durable.
@@ -25,12 +25,19 @@ impl Group {
         live.filter(|(_, r)| is_loose(r)).map(|(n, _)| n).collect()
     }
 
-    /// Active numbers of a generation that have no run, are ready for the next one and may go elsewhere.
+    /// Active numbers of a generation that are ready for their next run and may go elsewhere: they have no run, or one on a host
+    /// that has been out of reach for so long that it may be replaced.
     pub(crate) fn between_runs(&self, generation: Generation) -> RangeSet {
         let may_leave = |n: &InstanceNumber| {
             let has_volume = |r: &InstanceRecord| r.volume.as_ref().is_some_and(|v| v.used);
-            let record = self.record(*n).filter(|r| r.generation == generation);
-            record.is_some_and(|r| r.run.is_some() && !is_loose(r) && !has_volume(r))
+            let is_replaceable = |r: &InstanceRecord| {
+                let run = r.run.as_ref();
+                run.is_some_and(|run| run.state == RunState::Unreachable) && may_leave_host(r)
+            };
+            let record = self
+                .record(*n)
+                .filter(|r| r.generation == generation && r.run.is_some());
+            record.is_some_and(|r| (!is_loose(r) || is_replaceable(r)) && !has_volume(r))
         };
         let marked = |n: &InstanceNumber| self.mark_of(*n).is_some_and(|m| m.count.is_none());
         let ready = self.ready.iter().copied();
@@ -67,6 +74,26 @@ impl Group {
 }
 
 impl Shard {
+    /// Gives up the run of an instance that is to leave since its cluster is lost, as long as Mesos is silent. It is kept as an
+    /// older run, and stopped if Mesos ever lists it.
+    pub(crate) fn leave_lost_cluster(&mut self, at: At) {
+        let Some(group) = self.picture.groups.get(&at.0) else {
+            return;
+        };
+        let is_lost = group
+            .mark_of(at.1)
+            .is_some_and(|mark| mark.why == ReasonCode::ClusterLost);
+        let Some(record) = group.record(at.1).filter(|_| is_lost) else {
+            return;
+        };
+        let leaves = record.ended.is_none() && record.may_have_task() && may_leave_host(record);
+        if leaves && self.signs().without_mesos().is_some() && !self.is_frozen() {
+            let now = self.now;
+            self.edit(at, |record| leave_host(record, now));
+            self.account_all(at);
+        }
+    }
+
     /// Notes an instance whose range is to leave and of which nothing lives any more.
     pub(crate) fn note_leaving(&mut self, at: At) {
         let Some(group) = self.picture.groups.get(&at.0) else {

@@ -9,7 +9,7 @@ use echelon_core_model::rules::{After, Completion, Condition, Restart};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::schedule::Schedule;
 use echelon_core_model::siting::Siting;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, defaults};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, OnSilence, defaults};
 use echelon_core_model::volume::{PersistentVolume, Reclaim};
 use echelon_core_model::{GroupName, JobId, SidecarName, Span};
 
@@ -135,6 +135,13 @@ impl JobBuilder {
     #[must_use]
     pub const fn controller(mut self) -> Self {
         self.0.controller = true;
+        self
+    }
+
+    /// What follows when its cluster is silent.
+    #[must_use]
+    pub const fn on_cluster_loss(mut self, on: OnSilence) -> Self {
+        self.0.on_cluster_loss = on;
         self
     }
 

@@ -9,11 +9,14 @@ use echelon_core_gateway::clusters::{
     ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, check, get_cluster, list_clusters,
     planned_cluster, update_cluster,
 };
+use echelon_core_gateway::declare::declare;
 use echelon_core_gateway::{ApiError, lookup, resource};
-use echelon_core_model::JobId;
 use echelon_core_model::cluster::{Cluster, ClusterQuestion, Wish};
+use echelon_core_model::health::Declaration;
+use echelon_core_model::{JobId, Span};
+use echelon_proto::convert::Problems;
 use echelon_proto::convert::cluster::read_wish;
-use echelon_proto::convert::quantity::timestamp;
+use echelon_proto::convert::quantity::{read_duration, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
@@ -218,6 +221,39 @@ impl ClusterService for Gateway {
         .await
     }
 
+    async fn declare_cluster_lost(
+        &self,
+        request: Request<v1::DeclareClusterLostRequest>,
+    ) -> Result<Response<v1::DeclareClusterLostResponse>, Status> {
+        self.call("ClusterService/DeclareClusterLost", async {
+            let r = request.into_inner();
+            let name = resource::cluster(&r.name, "name")?;
+            let after = declare(&self.facts, name, r.silence, Declaration::Lost).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::DeclareClusterLostResponse {
+                cluster: Some(self.show(&after)),
+            })
+        })
+        .await
+    }
+
+    async fn declare_cluster_alive(
+        &self,
+        request: Request<v1::DeclareClusterAliveRequest>,
+    ) -> Result<Response<v1::DeclareClusterAliveResponse>, Status> {
+        self.call("ClusterService/DeclareClusterAlive", async {
+            let r = request.into_inner();
+            let name = resource::cluster(&r.name, "name")?;
+            let until = self.clock.now().plus(read_alive_for(r.alive_for)?);
+            let after = declare(&self.facts, name, r.silence, Declaration::AliveUntil(until)).await?;
+            self.links.hint(Changed::Pools);
+            Ok(v1::DeclareClusterAliveResponse {
+                cluster: Some(self.show(&after)),
+            })
+        })
+        .await
+    }
+
     async fn accept_cluster_loss(
         &self,
         request: Request<v1::AcceptClusterLossRequest>,
@@ -233,6 +269,15 @@ impl ClusterService for Gateway {
         })
         .await
     }
+}
+
+/// For how long a cluster is declared alive.
+fn read_alive_for(given: Option<prost_types::Duration>) -> Result<Span, ApiError> {
+    let mut problems = Problems::default();
+    let span = given.map(|given| read_duration(&given, || "alive_for".to_owned(), &mut problems));
+    let range = Span::minutes(1)..=Span::minutes(7 * 24 * 60);
+    let span = span.filter(|span| range.contains(span));
+    span.ok_or_else(|| ApiError::field("alive_for", "must be 1 minute to 7 days"))
 }
 
 fn read_new(wanted: v1::Cluster) -> Result<NewCluster, ApiError> {

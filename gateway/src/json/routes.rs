@@ -259,6 +259,13 @@ pub(super) static ROUTES: [Route; 63] = [
     ),
     post("clusters/*", ":remove", "ClusterService/RemoveCluster").showing("cluster"),
     post("clusters/*", ":acceptLoss", "ClusterService/AcceptClusterLoss").showing("cluster"),
+    post("clusters/*", ":declareLost", "ClusterService/DeclareClusterLost").showing("cluster"),
+    post(
+        "clusters/*",
+        ":declareAlive",
+        "ClusterService/DeclareClusterAlive",
+    )
+    .showing("cluster"),
     get("clusters/*", "/hosts", "parent", "HostService/ListHosts"),
     get("clusters/*/hosts/*", "", "name", "HostService/GetHost").showing("host"),
     get(

@@ -5,7 +5,7 @@ use super::quantity::{duration, resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::Timestamp;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, MassLoss, Wish};
-use echelon_core_model::health::{ClusterHealth, HealthCause};
+use echelon_core_model::health::{ClusterHealth, Declaration, HealthCause};
 
 /// To the wire.
 #[must_use]
@@ -39,6 +39,11 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
     let observed = state.map(|s| &s.health);
     let reported = state.and_then(|s| s.reported.as_ref());
     let silent = observed.filter(|h| h.health.is_silence());
+    // What was declared of an earlier silence is over.
+    let declared = c
+        .declared
+        .filter(|d| silent.is_some_and(|h| h.silence == d.silence));
+    let declared = declared.map(|d| d.as_what);
     v1::Cluster {
         name: format!("clusters/{}", c.id),
         cluster_id: c.id.to_string(),
@@ -53,6 +58,12 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         health_unconfirmed_since: None,
         silence: observed.map_or(0, |h| h.silence),
         silence_waited: silent.map(|h| duration(h.waited)),
+        silence_doubted: silent.map(|h| duration(h.doubted)),
+        declared_lost: declared == Some(Declaration::Lost),
+        declared_alive_until: match declared {
+            Some(Declaration::AliveUntil(until)) => Some(timestamp(until)),
+            Some(Declaration::Lost) | None => None,
+        },
         recovering_until: observed.and_then(ClusterHealth::hold_until).map(timestamp),
         capacity: reported.map(|r| resources(&r.total)),
         used: reported.map(|r| resources(&r.used)),

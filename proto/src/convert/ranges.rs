@@ -132,6 +132,7 @@ const BY_FIELD: &[(&str, Range)] = &[
 const BY_NAME: &[(&str, Range)] = &[
     ("active", WHOLE),
     ("adopted", NO_EPOCH),
+    ("alive_until_ms", MILLIS),
     ("answer_age_ms", MILLIS),
     ("as_of_ms", MILLIS),
     ("attempt", INSTANCE),
@@ -152,6 +153,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("disk", AMOUNT),
     ("displaced", WHOLE),
     ("doublings", DOUBLINGS),
+    ("doubted_ms", MILLIS),
     ("ended_version", WHOLE),
     ("epoch", EPOCH),
     ("event_age_ms", MILLIS),
@@ -168,6 +170,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("granted", WHOLE),
     ("have", HASH),
     ("head_version", WHOLE),
+    ("heartbeat_at_ms", MILLIS),
     ("held", CODE),
     ("host", INSTANCE),
     ("hostname", INSTANCE),

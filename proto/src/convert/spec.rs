@@ -183,7 +183,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
-            .unwrap_or(defaults::ON_CLUSTER_LOSS),
+            .unwrap_or(defaults::on_cluster_loss(kind)),
         update: rollout::read_policy(s.update.unwrap_or_default(), &at(path, "update"), problems),
         groups: s
             .groups

@@ -59,7 +59,7 @@ fn what_is_left_out_gets_its_default() {
         (None, Visibility::Cluster)
     );
     assert_eq!(read.pool, "/default");
-    assert_eq!(read.on_cluster_loss, defaults::ON_CLUSTER_LOSS);
+    assert_eq!(read.on_cluster_loss, defaults::on_cluster_loss(read.kind));
     let main = &read.groups[0];
     assert_eq!(
         (main.name.as_str(), main.retry.limit, main.grace, main.max_run),

@@ -1,13 +1,15 @@
 //! The health of clusters, and what shards observe.
 
 use super::{at, of, span};
-use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, MasterId, ShardSigns};
+use echelon_core_model::health::{
+    AgentCounts, ClusterHealth, Declaration, DeclaredHealth, Health, HealthCause, MasterId, ShardSigns,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 fn cause() -> impl Strategy<Value = HealthCause> {
-    (1..=10_u32, any::<u32>(), any::<u32>()).prop_map(|(code, count, of)| {
+    (1..=11_u32, any::<u32>(), any::<u32>()).prop_map(|(code, count, of)| {
         let cause = HealthCause::of_parts(code, count, of);
         cause.expect("a known number")
     })
@@ -20,22 +22,31 @@ pub fn cluster_health() -> impl Strategy<Value = ClusterHealth> {
         at(),
         at(),
         0..=1_u64 << 53,
-        span(),
+        (span(), span(), of(at())),
         of(at()),
         0..=ClusterHealth::MOST_DOUBLINGS,
     );
     fields.prop_map(
-        |(health, causes, since, as_of, silence, waited, returned_at, doublings)| ClusterHealth {
-            health,
-            causes,
-            since,
-            as_of,
-            silence,
-            waited,
-            returned_at,
-            doublings,
+        |(health, causes, since, as_of, silence, (waited, doubted, heartbeat_at), returned_at, doublings)| {
+            ClusterHealth {
+                health,
+                causes,
+                since,
+                as_of,
+                silence,
+                waited,
+                doubted,
+                heartbeat_at,
+                returned_at,
+                doublings,
+            }
         },
     )
+}
+
+pub fn declared() -> impl Strategy<Value = DeclaredHealth> {
+    let as_what = of(at()).prop_map(|until| until.map_or(Declaration::Lost, Declaration::AliveUntil));
+    (0..=1_u64 << 53, as_what).prop_map(|(silence, as_what)| DeclaredHealth { silence, as_what })
 }
 
 pub fn shard_signs() -> impl Strategy<Value = ShardSigns> {

@@ -671,7 +671,11 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
         whole(),
         volume_wishes(),
         drains(),
-        (host_pools::host_pool_wishes(), forgotten_hosts()),
+        (
+            host_pools::host_pool_wishes(),
+            forgotten_hosts(),
+            of(health::declared()),
+        ),
     );
     fields.prop_map(
         |(
@@ -684,7 +688,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             accepted_loss,
             volumes,
             drains,
-            (host_pools, forgotten),
+            (host_pools, forgotten, declared),
         )| Cluster {
             id,
             name,
@@ -697,6 +701,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             drains,
             host_pools,
             forgotten,
+            declared,
         },
     )
 }

@@ -413,8 +413,8 @@ impl World {
         }
     }
 
-    /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away. A run of which
-    /// tasks are on two hosts is two.
+    /// Invariant 1: no two live runs of an instance, unless all but one are on agents that are or were just away, or at a cluster that
+    /// is or was just lost to its job. A run of which tasks are on two hosts is two.
     fn judge_double_runs(&mut self) {
         if self.settles_after_resume() {
             return;
@@ -432,7 +432,9 @@ impl World {
         for (instance, runs) in live.into_iter().filter(|(_, runs)| runs.len() > 1) {
             let inexcusable = runs
                 .iter()
-                .filter(|(_, agent)| !self.facts.excused(agent, self.now))
+                .filter(|(_, agent)| {
+                    !self.facts.excused(agent, self.now) && !self.is_lost_to(&instance, agent)
+                })
                 .count();
             if inexcusable > 1 {
                 let what = format!("{instance} has {} live runs: {runs:?}", runs.len());

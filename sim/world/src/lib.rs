@@ -27,6 +27,7 @@ mod host_pools;
 mod invariants;
 mod links;
 mod logs;
+mod loss;
 mod maintenance;
 mod members;
 mod mesos;
@@ -55,6 +56,7 @@ mod world;
 
 pub use faults::Fault;
 pub use invariants::Broken;
+pub use loss::LostCluster;
 pub use no_manager::Abandoned;
 pub use options::{FaultRates, Options};
 pub use played::{Federation, Played, PlayedHost, PlayedJob};

@@ -22,6 +22,13 @@ const ROUNDS: u32 = 3;
 /// Agents are asked this often.
 const LOOK: Span = Span::millis(50);
 
+/// A time in which a cluster's shard is cut off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
 /// What came of a world in which shards were cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silenced {
@@ -38,13 +45,14 @@ pub struct Silenced {
 impl World {
     /// Until when a cluster's shard is cut off.
     fn cut_until(&self, cluster: usize) -> Option<Timestamp> {
-        self.cuts.get(&cluster).copied().filter(|until| self.now < *until)
+        let until = self.cuts.get(&cluster).map(|cut| cut.until);
+        until.filter(|until| self.now < *until)
     }
 
     /// Cuts a cluster's shard off for so long.
     pub(crate) fn cut_off(&mut self, cluster: usize, span: Span) {
-        let until = self.now.plus(span);
-        self.cuts.insert(cluster, until);
+        let (from, until) = (self.now, self.now.plus(span));
+        self.cuts.insert(cluster, Cut { from, until });
     }
 
     /// When a message between a resource manager and a shard arrives at the earliest.

@@ -12,6 +12,7 @@ use crate::options::Options;
 use crate::pressure::PressureNotes;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
+use crate::silence::Cut;
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
@@ -160,7 +161,7 @@ pub struct World {
     pub(crate) accepted: u64,
     pub(crate) steps: u64,
     /// Until when the shards of clusters are cut off.
-    pub(crate) cuts: BTreeMap<usize, Timestamp>,
+    pub(crate) cuts: BTreeMap<usize, Cut>,
 }
 
 /// How a run ended.

@@ -17,6 +17,8 @@ const GROUPS: usize = 64;
 const LABELS: usize = 64;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
 pub(super) const SHORTEST_SILENCE: Span = Span::seconds(1);
+/// Least time after which what runs at a silent cluster is replaced.
+const SHORTEST_LOSS: Span = Span::minutes(2);
 pub(super) const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
 
 /// Longest time for which a replacement is watched before the next one follows.
@@ -54,11 +56,7 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     labels(s, &at("labels"), out);
     cluster_choice(&s.clusters, &at("clusters"), out);
     silence(s.on_unreachable, &at("on_unreachable"), out);
-    out.check(
-        s.on_cluster_loss == OnSilence::Wait,
-        at("on_cluster_loss"),
-        "must be `wait`: instances of a lost cluster are not started elsewhere yet",
-    );
+    cluster_loss(s, &at("on_cluster_loss"), out);
     groups(s, purpose, &at("groups"), out);
     whole(s, &at("groups"), out);
     out.check(
@@ -170,6 +168,24 @@ fn silence(on: OnSilence, path: &str, out: &mut Violations) {
             "must be 1 second to 365 days",
         );
     }
+}
+
+/// What follows when its cluster is silent. Nothing is replaced before the cluster is barred from starting what leaves it, which
+/// takes more than a minute.
+fn cluster_loss(s: &JobSpec, path: &str, out: &mut Violations) {
+    let OnSilence::Replace(after) = s.on_cluster_loss else {
+        return;
+    };
+    out.check(
+        (SHORTEST_LOSS..=LONGEST_SPAN).contains(&after),
+        format!("{path}.replace_after"),
+        "must be 2 minutes to 365 days",
+    );
+    out.check(
+        s.kind != JobKind::Daemon,
+        path,
+        "must be `wait` for a daemon: it belongs to the hosts of its cluster",
+    );
 }
 
 fn groups(s: &JobSpec, purpose: Purpose, path: &str, out: &mut Violations) {

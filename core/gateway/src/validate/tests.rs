@@ -86,8 +86,12 @@ fn each_rule_of_a_job_names_its_field() {
         "spec.on_unreachable.replace_after",
     );
     check(
-        |s| s.on_cluster_loss = OnSilence::Replace(Span::minutes(15)),
-        "spec.on_cluster_loss",
+        |s| s.on_cluster_loss = OnSilence::Replace(Span::millis(119_999)),
+        "spec.on_cluster_loss.replace_after",
+    );
+    check(
+        |s| s.on_cluster_loss = OnSilence::Replace(Span::minutes(366 * 24 * 60)),
+        "spec.on_cluster_loss.replace_after",
     );
     check(
         |s| {

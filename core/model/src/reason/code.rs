@@ -277,6 +277,8 @@ reason_codes! {
     AwaitingClusters = 237,
     /// Its cluster was cut off for so long that nothing new may begin there until the resource manager allows it again.
     StartsForbidden = 238,
+    /// Its cluster is silent for longer than its job waits: it begins at another one.
+    ClusterLost = 239,
 }
 
 impl ReasonCode {

@@ -1,6 +1,8 @@
 //! What an operator should look at now, each with the command that helps: a part of what gateways show.
 //! Alarms of `effect.rs` are for the log, once each. These are open as long as their cause lasts.
 
+use crate::facts::cluster::ClusterView;
+use crate::facts::loss::HeldBack;
 use crate::manager::ResourceManager;
 use echelon_core_model::Timestamp;
 use echelon_core_model::role_state::{MOST_ALARMS, RoleAlarm};
@@ -19,6 +21,13 @@ impl ResourceManager {
             ),
             command: format!("echelon cluster get {cluster}"),
         });
+        let held_back = self.held_back().map(|of| RoleAlarm {
+            summary: of.to_string(),
+            command: format!(
+                "echelon cluster declare-lost {}",
+                of.clusters.first().map_or("NAME", String::as_str)
+            ),
+        });
         let unread = self.jobs_set_aside().map(|job| RoleAlarm {
             summary: format!(
                 "job {job} is set aside, since a stored row of it cannot be read: what runs of it is kept"
@@ -36,7 +45,8 @@ impl ResourceManager {
         });
         let jobs: Vec<RoleAlarm> = unread.chain(refused).collect();
         let n = jobs.len();
-        let mut all: Vec<RoleAlarm> = storage.into_iter().chain(quarantined).chain(jobs).collect();
+        let clusters = held_back.into_iter().chain(quarantined);
+        let mut all: Vec<RoleAlarm> = storage.into_iter().chain(clusters).chain(jobs).collect();
         if all.len() > MOST_ALARMS {
             all.truncate(MOST_ALARMS.saturating_sub(1));
             all.push(RoleAlarm {
@@ -45,6 +55,36 @@ impl ResourceManager {
             });
         }
         all
+    }
+}
+
+impl ResourceManager {
+    /// What is held back now, since this leader doubts itself; none: nothing is.
+    #[must_use]
+    pub fn held_back(&self) -> Option<HeldBack> {
+        let views = self.picture.facts.clusters.values();
+        let silent: Vec<&ClusterView> = views
+            .filter(|view| view.is_present() && view.health().is_silence())
+            .collect();
+        let held = silent
+            .iter()
+            .filter(|view| view.doubt.is_some() && !view.is_declared_lost());
+        let held: Vec<&&ClusterView> = held.collect();
+        let doubt = held.iter().find_map(|view| view.doubt)?;
+        let doubted = held
+            .iter()
+            .filter_map(|view| view.state.as_ref())
+            .map(|state| state.health.doubted);
+        let names = held
+            .iter()
+            .filter_map(|view| view.row.as_ref())
+            .map(|row| row.name.clone());
+        Some(HeldBack {
+            doubt,
+            clusters: names.collect(),
+            doubted: doubted.max().unwrap_or_default(),
+            at_most: self.config.doubt_at_most,
+        })
     }
 }
 

@@ -61,6 +61,7 @@ impl ResourceManager {
             told_rows,
             sum_faults: _,
             start_banning,
+            self_observation: _,
         } = self;
         let mut out = of_picture(picture);
         out.extend([
@@ -150,6 +151,8 @@ fn of_cluster(view: &ClusterView) -> usize {
         found,
         silent_for: _,
         moves_at: _,
+        doubt: _,
+        is_discounted: _,
         unsent,
         removal: _,
         master: _,

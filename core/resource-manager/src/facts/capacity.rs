@@ -172,9 +172,9 @@ pub(crate) struct UsableCapacity {
 }
 
 impl UsableCapacity {
-    /// All of it while the cluster takes new work, whether it is within reach or not. A cordoned or draining
-    /// cluster takes none: what is allocated there is all that any pool can have of it. A removed
-    /// cluster has nothing.
+    /// All of it while the cluster takes new work, and for a while when it is out of reach. A cordoned or draining
+    /// cluster takes none: what is allocated there is all that any pool can have of it. The same holds for one that
+    /// has been out of reach for longer, until it is healthy again. A removed cluster has nothing.
     pub(crate) fn of(cluster: &ClusterView, taken: Taken, lent_kinds: Resources) -> Self {
         let has = Self {
             all: total(cluster),
@@ -184,19 +184,25 @@ impl UsableCapacity {
         match cluster.wish() {
             // Its hosts are counted by the cluster whose master it has.
             _ if cluster.has_others_hosts() => Self::default(),
+            // What its shard reported last of running tasks is of no use any more.
+            Wish::Active if cluster.is_discounted => has.at_most(taken, lent_kinds),
             Wish::Active => has,
             Wish::Removed => Self::default(),
             Wish::Cordoned | Wish::Draining | Wish::Removing => {
-                let taken = taken.or_used(cluster);
-                let lent = has.lent.min_each(taken.slack);
-                // The sums of pools count kinds of which no open cluster has revocable capacity as ordinary.
-                let ordinary = lent.minus(lent.lent_part(lent_kinds));
-                Self {
-                    all: has.all.min_each(taken.all).plus(ordinary),
-                    without_gpus: has.without_gpus.min_each(taken.without_gpus).plus(ordinary),
-                    lent: lent.minus(ordinary),
-                }
+                has.at_most(taken.or_used(cluster), lent_kinds)
             }
+        }
+    }
+
+    /// As much of it as is taken.
+    fn at_most(self, taken: Taken, lent_kinds: Resources) -> Self {
+        let lent = self.lent.min_each(taken.slack);
+        // The sums of pools count kinds of which no open cluster has revocable capacity as ordinary.
+        let ordinary = lent.minus(lent.lent_part(lent_kinds));
+        Self {
+            all: self.all.min_each(taken.all).plus(ordinary),
+            without_gpus: self.without_gpus.min_each(taken.without_gpus).plus(ordinary),
+            lent: lent.minus(ordinary),
         }
     }
 }

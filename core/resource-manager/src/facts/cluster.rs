@@ -3,6 +3,7 @@
 use crate::event::LinkId;
 use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
+use crate::facts::loss::Doubt;
 use crate::facts::same_master::MasterRecord;
 use crate::facts::settling::Settling;
 use crate::facts::unsent::Unsent;
@@ -84,6 +85,10 @@ pub struct ClusterView {
     pub signs: Option<(ShardSigns, Timestamp)>,
     /// When this leader last judged its health.
     pub judged_at: Option<Timestamp>,
+    /// Its capacity counts only as far as it is assigned, since it has been silent or without agents for long.
+    pub is_discounted: bool,
+    /// Why its silence is not counted now, if so.
+    pub doubt: Option<Doubt>,
     /// Its last heartbeat, and when this leader saw it change.
     pub heartbeat: Option<(Heartbeat, Timestamp)>,
     /// For how long this leader itself has seen it cut off, without pauses of its own.
@@ -203,6 +208,8 @@ impl ClusterView {
             fits: self.fits.clone(),
             signs: self.signs,
             judged_at: self.judged_at,
+            is_discounted: self.is_discounted,
+            doubt: self.doubt,
             heartbeat: self.heartbeat.clone(),
             silent_for: self.silent_for,
             moves_at: self.moves_at,

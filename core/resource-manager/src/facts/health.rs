@@ -14,19 +14,21 @@
 //! | agents are listed, and none is active | without agents | 2 s after Mesos' report |
 //! | more than 5 % of the agents, and at least 2, are unreachable | degraded | 2 s after Mesos' report |
 //! | a commit has waited for storage for 2 s | degraded | 4 s |
-//! | cut off or without Mesos for 15 min | lost | |
+//! | cut off or without Mesos for 15 min in sum, or declared lost | lost | |
 //!
 //! Bad evidence counts at once. Good evidence after a bad state counts after a hold that doubles with each
-//! return to a bad state, so a cluster that flaps takes no new work.
+//! return to a bad state, so a cluster that flaps takes no new work. While this leader doubts itself
+//! (`facts/loss.rs`), silences go on and are not counted.
 
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
+use crate::facts::loss::Doubt;
 use echelon_core_model::cluster::{ClusterState, ReportedCapacity};
-use echelon_core_model::health::{ClusterHealth, Health, HealthCause, ShardSigns};
+use echelon_core_model::health::{
+    ClusterHealth, Declaration, DeclaredHealth, Health, HealthCause, ShardSigns,
+};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 
-/// Questions without an answer, one after the other, that show a hung master.
-const UNANSWERED: u32 = 2;
 /// A commit that waits longer for storage shows that storage is slow.
 const SLOW_COMMIT: Span = Span::seconds(2);
 /// Agents out of reach count from this many on.
@@ -49,16 +51,22 @@ pub enum HealthEvidence {
     Good(Vec<HealthCause>),
 }
 
-/// When a cluster is judged.
+/// What a judgement rests on beside the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JudgementTime {
+pub struct JudgementBasis {
     /// Now.
     pub now: Timestamp,
     /// The time since this leader last judged it; none: it has not yet.
     pub step: Option<Span>,
+    /// Why this leader doubts its own observation of silent clusters, if it does.
+    pub doubt: Option<Doubt>,
+    /// What an operator has declared of a silence.
+    pub declared: Option<DeclaredHealth>,
+    /// When its last heartbeat was written, by its shard's clock.
+    pub heartbeat_at: Option<Timestamp>,
 }
 
-impl JudgementTime {
+impl JudgementBasis {
     /// The time since the last judgement, without a pause of this process.
     #[must_use]
     pub fn measured(self) -> Span {
@@ -99,7 +107,7 @@ pub fn evidence(
     let Some(signs) = signs else {
         return HealthEvidence::Unknown;
     };
-    let mut found = of_signs(&signs, config.silent_after);
+    let mut found = of_signs(&signs);
     if cluster.master.is_refused(now) {
         found = with(HealthCause::SameMaster, found);
     }
@@ -114,14 +122,9 @@ pub fn evidence(
 }
 
 /// What a shard's own observations show.
-fn of_signs(signs: &ShardSigns, silent_after: Span) -> HealthEvidence {
-    let is_long = |age: Option<Span>| age.is_none_or(|age| age >= silent_after);
-    let is_hung = signs.unanswered >= UNANSWERED && is_long(signs.event_age) && is_long(signs.answer_age);
-    if !signs.subscribed && signs.subscription_age >= silent_after {
-        return HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::NotSubscribed]);
-    }
-    if signs.subscribed && is_hung {
-        return HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::MesosHung]);
+fn of_signs(signs: &ShardSigns) -> HealthEvidence {
+    if let Some(cause) = signs.without_mesos() {
+        return HealthEvidence::Bad(Health::WithoutMesos, vec![cause]);
     }
     if signs.subscribed && signs.agents.is_some_and(|agents| agents.active == 0) {
         return HealthEvidence::Bad(Health::WithoutAgents, vec![HealthCause::NoAgents]);
@@ -171,7 +174,7 @@ pub fn judge(
     before: &ClusterHealth,
     evidence: HealthEvidence,
     config: &Config,
-    at: JudgementTime,
+    at: JudgementBasis,
 ) -> ClusterHealth {
     let now = at.now;
     let confirmed = ClusterHealth {
@@ -191,7 +194,7 @@ fn fallen(
     mut of: ClusterHealth,
     found: (Health, Vec<HealthCause>),
     lost_after: Span,
-    at: JudgementTime,
+    at: JudgementBasis,
 ) -> ClusterHealth {
     let (health, causes) = found;
     let now = at.now;
@@ -202,19 +205,29 @@ fn fallen(
         return turned(of, health, causes, now);
     }
     // A lost cluster stays lost while the same evidence stands.
-    let goes_on = of.health == health || (of.health == Health::Lost && of.causes == causes);
-    if goes_on {
-        let measured = at.measured();
-        of.waited = Span(of.waited.0.saturating_add(measured.0));
-    } else {
+    let is_same = of.health == health || (of.health == Health::Lost && of.causes == causes);
+    let was_back = health == Health::CutOff && of.heartbeat_at != at.heartbeat_at;
+    let goes_on = is_same && !was_back;
+    if !goes_on {
         of.silence = of.silence.saturating_add(1);
-        of.waited = Span::ZERO;
+        (of.waited, of.doubted, of.heartbeat_at) = (Span::ZERO, Span::ZERO, at.heartbeat_at);
     }
-    let health = if of.waited >= lost_after {
-        Health::Lost
-    } else {
-        health
+    let measured = if goes_on { at.measured() } else { Span::ZERO };
+    let declared = at.declared.filter(|declared| declared.silence == of.silence);
+    let is_lost = match declared.map(|declared| declared.as_what) {
+        Some(Declaration::Lost) => true,
+        Some(Declaration::AliveUntil(until)) if now < until => false,
+        _ => {
+            let sum = if at.doubt.is_some() {
+                &mut of.doubted
+            } else {
+                &mut of.waited
+            };
+            *sum = Span(sum.0.saturating_add(measured.0));
+            of.waited >= lost_after
+        }
     };
+    let health = if is_lost { Health::Lost } else { health };
     turned(of, health, causes, now)
 }
 

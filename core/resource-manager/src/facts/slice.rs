@@ -82,7 +82,8 @@ impl SliceCount {
             out.reported = true;
             out.ended = report.succeeded + report.failed + report.stopped;
             out.begun = report.active + report.succeeded + report.failed > 0 || report.last_begun.is_some();
-            out.active = report.active;
+            // A report is older than what has left its cluster without its shard.
+            out.active = report.active.min(out.unended());
             out.preempting = report.preempting;
             out.between_runs = report.between_runs;
             out.granted = report.granted;

@@ -3,16 +3,17 @@
 use crate::config::FULL_CYCLE;
 use crate::effect::{Alarm, Effect};
 use crate::facts::cluster::ClusterView;
-use crate::facts::health::{HealthEvidence, JudgementTime, changed_state, evidence, judge};
+use crate::facts::health::{HealthEvidence, JudgementBasis, changed_state, evidence, judge};
+use crate::facts::loss::{Doubt, doubt, doubt_about, is_discounted};
 use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
-use echelon_core_model::cluster::Wish;
 use echelon_core_model::directive::Order;
 use echelon_core_model::health::Health;
 use echelon_core_model::store::Write;
-use echelon_core_model::{Span, Timestamp};
+use echelon_core_model::{ClusterId, Span, Timestamp};
+use std::collections::BTreeMap;
 
 impl ResourceManager {
     /// Sends each shard a heartbeat. A shard without one believes itself alone and
@@ -29,6 +30,18 @@ impl ResourceManager {
         }
     }
 
+    /// What the evidence shows of each cluster, and why this leader doubts what it sees, if it does.
+    fn observe_clusters(&mut self, now: Timestamp) -> (BTreeMap<ClusterId, HealthEvidence>, Option<Doubt>) {
+        self.self_observation.look(FULL_CYCLE, now);
+        let (config, leading) = (&self.config, self.timers.leading);
+        let clusters = self.picture.facts.clusters.iter();
+        let present = clusters.filter(|(_, view)| view.is_present());
+        let found = present.map(|(id, view)| (id.clone(), evidence(view, config, leading, now)));
+        let found: BTreeMap<ClusterId, HealthEvidence> = found.collect();
+        let doubt = doubt(self.self_observation, found.values(), config, now);
+        (found, doubt)
+    }
+
     /// Judges the health of each cluster and stores what has changed. A quiet cluster is asked for a full
     /// report.
     pub(crate) fn judge_clusters(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
@@ -42,24 +55,32 @@ impl ResourceManager {
         if rested {
             self.timers.numbers = now;
         }
-        for (id, view) in self
-            .picture
-            .facts
-            .clusters
-            .iter_mut()
-            .filter(|(_, c)| c.row.as_ref().is_some_and(|row| row.wish != Wish::Removed))
-        {
-            let evidence = evidence(view, &self.config, self.timers.leading, now);
-            let step = view.judged_at.replace(now).map(|at| now.since(at));
-            let at = JudgementTime { now, step };
+        let was_held_back = self.held_back().is_some();
+        let (found, doubt) = self.observe_clusters(now);
+        let clusters = self.picture.facts.clusters.iter_mut();
+        for (id, view) in clusters.filter(|(_, view)| view.is_present()) {
+            let Some(evidence) = found.get(id).cloned() else {
+                continue;
+            };
+            let before = view.state.as_ref().map(|s| s.health.clone()).unwrap_or_default();
+            view.doubt = doubt_about(&before, doubt, &self.config);
+            let at = JudgementBasis {
+                now,
+                step: view.judged_at.replace(now).map(|at| now.since(at)),
+                doubt: view.doubt,
+                declared: view.row.as_ref().and_then(|row| row.declared),
+                heartbeat_at: view.heartbeat.as_ref().map(|(beat, _)| beat.at),
+            };
             let is_cut = matches!(&evidence, HealthEvidence::Bad(Health::CutOff, _));
             if is_cut {
                 count_silence(view, at, self.config.start_ban_after);
             } else {
                 end_silence(view);
             }
-            let before = view.state.as_ref().map(|s| s.health.clone()).unwrap_or_default();
             let health = judge(&before, evidence, &self.config, at);
+            let was_discounted = view.is_discounted;
+            view.is_discounted = is_discounted(&health, was_discounted, self.config.counts_for);
+            is_other |= view.is_discounted != was_discounted;
             let is_same = (before.health, &before.causes) == (health.health, &health.causes);
             let is_known = view.state.is_some() || health.health != Health::Joining;
             if is_known && let Some(next) = changed_state(id, view, health) {
@@ -86,6 +107,9 @@ impl ResourceManager {
             if view.link.is_some() && (is_quiet || lacks) {
                 quiet.push(id.clone());
             }
+        }
+        if let Some(held_back) = self.held_back().filter(|_| !was_held_back) {
+            out.push(Effect::Alarm(Alarm::ReplacementHeldBack(held_back)));
         }
         if is_other {
             // What takes work, and what counts as capacity, may have changed.
@@ -117,7 +141,7 @@ impl ResourceManager {
 }
 
 /// Counts how long this leader itself has seen a cluster cut off, and when starts are forbidden there by that.
-fn count_silence(view: &mut ClusterView, at: JudgementTime, forbidden_after: Span) {
+fn count_silence(view: &mut ClusterView, at: JudgementBasis, forbidden_after: Span) {
     view.silent_for = Span(view.silent_for.0.saturating_add(at.measured().0));
     let left = forbidden_after.0.saturating_sub(view.silent_for.0);
     // Once it has passed the moment stands.

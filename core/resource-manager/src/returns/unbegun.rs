@@ -1,7 +1,11 @@
-//! What was granted at a cluster where starts are forbidden and has no stored intent is released without
-//! its shard, and is bound anew like all that is bound nowhere. What the shard has stored is read from its
-//! blocks. An index with a record of anything but attempts stays: of a run, an end, a volume or something
-//! unsettled.
+//! What leaves a cluster where starts are forbidden. It is released without its shard, and is bound anew like
+//! all that is bound nowhere. What the shard has stored is read from its blocks:
+//!
+//! - What was granted and has no stored intent leaves. An index with a record of anything but attempts stays: of a
+//!   run, an end, a volume or something unsettled.
+//! - Of a job to which the cluster is lost (`facts/loss.rs`) everything leaves that has not ended. Its runs there may
+//!   be alive, and its user allowed that two of an instance may be. The shard stops them when it returns, and
+//!   volumes stay on their hosts.
 //!
 //! The next holder reads the records of the former one from storage, whether or not that one has a leader.
 //! Where the silent shard had not taken the records of its own former holder over, those count for the next
@@ -19,7 +23,7 @@ use crate::returns::start_bans::BanStep;
 use crate::storage::operations::Purpose;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
-use echelon_core_model::spec::JobKind;
+use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::store::{Consistency, Event, Op, Query, Write};
 use echelon_core_model::{ClusterId, InstanceRange, JobId, RangeSet, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,13 +33,15 @@ const INDEXES_A_READ: u32 = BLOCK_SIZE * 64;
 /// Jobs that are looked at in one step.
 const LOOKS: usize = 1_000;
 
-/// Indexes of a slice that have not begun.
+/// Indexes of a slice that may leave.
 #[derive(Debug, Clone, Default)]
 struct Unbegun {
     /// Those whose records, if any, are the silent shard's.
     own: RangeSet,
     /// Those whose former holder's records it has not taken over.
     untaken: RangeSet,
+    /// Of these, those of which something has begun there.
+    given_up: RangeSet,
 }
 
 /// A job of which blocks are being read.
@@ -74,8 +80,27 @@ impl UnbegunMoves {
     }
 }
 
+/// Which indexes leave, by what is stored of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    /// Those that have not begun.
+    Unbegun,
+    /// Those that have not ended.
+    Unended,
+}
+
+impl Leaves {
+    /// Whether an index with this record stays.
+    fn keeps(self, record: &InstanceRecord) -> bool {
+        match self {
+            Self::Unbegun => has_begun(record),
+            Self::Unended => record.ended.is_some(),
+        }
+    }
+}
+
 /// Whether a record says that its instance has begun, or may have, or keeps it where it is.
-fn keeps(record: &InstanceRecord) -> bool {
+fn has_begun(record: &InstanceRecord) -> bool {
     record.run.is_some()
         || !record.older.is_empty()
         || record.ended.is_some()
@@ -185,6 +210,7 @@ impl ResourceManager {
         let Some(spec) = job.running_spec().filter(|spec| spec.kind != JobKind::Daemon) else {
             return out;
         };
+        let leaves = self.leaves(cluster, spec);
         let router = self.picture.router();
         for (key, ranges) in &job.decided_slices() {
             let group = spec.group(&key.group).filter(|_| key.cluster == *cluster);
@@ -195,7 +221,8 @@ impl ResourceManager {
             let assigned: u64 = ranges.iter().map(|r| r.range.count()).sum();
             let report = self.picture.facts.report(id, key);
             // Some may have been assigned since its shard has reported.
-            let has_some = report.is_none_or(|r| r.unstarted > 0 || r.held.count() < assigned);
+            let has_unbegun = report.is_none_or(|r| r.unstarted > 0 || r.held.count() < assigned);
+            let has_some = has_unbegun || leaves == Leaves::Unended;
             if group.is_none() || !has_some {
                 if spec.gang.is_some() {
                     return VecDeque::new();
@@ -206,6 +233,16 @@ impl ResourceManager {
             out.extend(pieces.map(|piece| (key.clone(), piece)));
         }
         out
+    }
+
+    /// Which indexes of a job leave a cluster.
+    fn leaves(&self, cluster: &ClusterId, spec: &JobSpec) -> Leaves {
+        let view = self.picture.facts.clusters.get(cluster);
+        if view.is_some_and(|view| view.is_lost_to(spec)) {
+            Leaves::Unended
+        } else {
+            Leaves::Unbegun
+        }
     }
 
     fn ask_blocks(&mut self, cluster: &ClusterId, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {
@@ -242,6 +279,10 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let ((cluster, id), (blocks, rows)) = (of, read);
+        let spec = self.picture.facts.jobs.get(&id).and_then(JobView::running_spec);
+        let Some(leaves) = spec.map(|spec| self.leaves(&cluster, spec)) else {
+            return self.silent_blocks_unread(&cluster, id);
+        };
         let reading = self.start_banning.clusters.get_mut(&cluster);
         let Some(job) = reading.and_then(|of| of.moves.reading.get_mut(&id)) else {
             return;
@@ -249,8 +290,11 @@ impl ResourceManager {
         let Some((key, range)) = job.left.pop_front() else {
             return;
         };
-        let records = blocks.iter().flat_map(|block| &block.instances);
-        let kept: RangeSet = records.filter(|(_, r)| keeps(r)).map(|(n, _)| *n).collect();
+        let records = || blocks.iter().flat_map(|block| &block.instances);
+        let kept = records().filter(|(_, r)| leaves.keeps(r));
+        let kept: RangeSet = kept.map(|(n, _)| *n).collect();
+        let begun = records().filter(|(_, r)| has_begun(r)).map(|(n, _)| *n);
+        let given_up = begun.collect::<RangeSet>().minus(&kept);
         let free = std::iter::once(range).collect::<RangeSet>().minus(&kept);
         let row = rows.iter().find(|row| row.group == key.group);
         let taken = row.and_then(|row| row.taken_over.get(&key.generation).cloned());
@@ -258,6 +302,7 @@ impl ResourceManager {
         let found = job.found.entry(key).or_default();
         found.untaken = found.untaken.union(&free.minus(&own));
         found.own = found.own.union(&own);
+        found.given_up = found.given_up.union(&given_up);
         if !job.left.is_empty() {
             return self.ask_blocks(&cluster, id, now, out);
         }
@@ -286,18 +331,19 @@ impl ResourceManager {
         }
         for (key, numbers) in &moved {
             self.lower_grant(id, key);
-            let text = format!(
-                "{} instances of {} had not begun at {cluster}, which is cut off",
-                numbers.count(),
-                key.group
-            );
+            let given_up = found.get(key).map(|of| of.given_up.intersect(numbers).count());
+            let why = match given_up {
+                Some(n) if n > 0 => ReasonCode::ClusterLost,
+                _ => ReasonCode::Moved,
+            };
+            let text = left_text(numbers.count(), given_up.unwrap_or_default(), key);
             self.writes.push(Write::Event(Event {
                 job: id,
                 at: now,
                 happened: now,
                 instance: None,
                 state: None,
-                reason: Reason::new(ReasonCode::Moved).at(text),
+                reason: Reason::new(why).at(text),
                 hostname: None,
                 task: None,
             }));
@@ -325,6 +371,18 @@ impl ResourceManager {
             self.picture.facts.send_grant(id, key, number, active);
         }
     }
+}
+
+/// What an event says of indexes that have left a silent cluster, of which some had begun.
+fn left_text(all: u64, given_up: u64, key: &SliceKey) -> String {
+    let SliceKey { cluster, group, .. } = key;
+    if given_up == 0 {
+        return format!("{all} instances of {group} had not begun at {cluster}, which is cut off");
+    }
+    let unbegun = all.saturating_sub(given_up);
+    format!(
+        "{given_up} instances of {group} were given up at {cluster}, which is lost, and {unbegun} had not begun there; their volumes stay there"
+    )
 }
 
 /// The indexes of each slice of a job.

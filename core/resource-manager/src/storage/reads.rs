@@ -368,6 +368,7 @@ impl ResourceManager {
     }
 
     fn heartbeats_read(&mut self, rows: Vec<Heartbeat>, now: Timestamp) {
+        self.self_observation.heartbeats_read_at = Some(now);
         for row in rows {
             let view = self
                 .picture

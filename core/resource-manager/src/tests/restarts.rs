@@ -6,7 +6,7 @@ use crate::tests::shard::{Key, ModelShard};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
-use echelon_core_model::{Amount, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
+use echelon_core_model::{Amount, ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
 
@@ -95,13 +95,20 @@ impl Case {
         groups.dedup();
         for (job, group) in groups {
             let most = self.most_unavailable.get(&job).copied().unwrap_or(1);
-            let left = |c| {
-                picture
-                    .facts
-                    .clusters
-                    .get(c)
-                    .is_some_and(|v| v.wish() == Wish::Removed)
+            // What it has left of a job that was given up there is none of the job's instances.
+            let is_lost = |c: &ClusterId| {
+                let view = picture.facts.clusters.get(c);
+                let holds = picture.facts.jobs.get(&job).is_some_and(|of| {
+                    let ranges = of.durable.ranges(&group);
+                    ranges.iter().any(|r| r.cluster == *c)
+                });
+                !holds && view.is_some_and(|v| v.health().is_silence())
             };
+            let is_removed = |c: &ClusterId| {
+                let view = picture.facts.clusters.get(c);
+                view.is_some_and(|v| v.wish() == Wish::Removed)
+            };
+            let left = |c: &ClusterId| is_removed(c) || is_lost(c);
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
             let parts: Vec<(&str, u32)> = shards
                 .map(|(c, s)| (c.as_str(), s.in_effect(job, &group)))

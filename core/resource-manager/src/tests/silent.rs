@@ -20,7 +20,7 @@ fn row(case: &Case) -> StartBans {
     }
 }
 
-fn ban(case: &Case, cluster: &str) -> StartBan {
+pub fn ban(case: &Case, cluster: &str) -> StartBan {
     row(case).of(&ClusterId::new(cluster))
 }
 
@@ -46,7 +46,7 @@ fn silent(spec: JobBuilder) -> (Case, JobId, &'static str, &'static str) {
 }
 
 /// Its shard writes a heartbeat that the resource manager reads.
-fn beat(case: &mut Case, cluster: &str, n: u64) {
+pub fn beat(case: &mut Case, cluster: &str, n: u64) {
     let heartbeat = Heartbeat {
         cluster: ClusterId::new(cluster),
         epoch: Epoch(1),
@@ -71,7 +71,7 @@ fn beat(case: &mut Case, cluster: &str, n: u64) {
 }
 
 /// What its shard has stored of an instance.
-fn store_record(case: &mut Case, cluster: &str, job: JobId, n: u32, record: InstanceRecord) {
+pub fn store_record(case: &mut Case, cluster: &str, job: JobId, n: u32, record: InstanceRecord) {
     let group = GroupName::new("main");
     let key = BlockKey::of(job, &group, InstanceNumber(n));
     let row = SliceRow::new(job, group.clone());
@@ -98,7 +98,7 @@ fn store_record(case: &mut Case, cluster: &str, job: JobId, n: u32, record: Inst
     }));
 }
 
-fn launching() -> InstanceRecord {
+pub fn launching() -> InstanceRecord {
     let run = Run::first(
         RunState::Launching,
         HostId::new("h"),

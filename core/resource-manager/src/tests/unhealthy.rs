@@ -2,6 +2,7 @@
 
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::health::{Health, ShardSigns};
+use echelon_core_model::spec::OnSilence;
 use echelon_core_model::{JobId, ReasonCode, Span};
 
 /// Sets what the shard of a cluster observes, and has it reported.
@@ -103,7 +104,7 @@ fn what_was_granted_and_has_not_begun_leaves_after_ten_seconds() {
 #[test]
 fn what_runs_stays() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
-    let job = case.job(1, service(4).spread());
+    let job = case.job(1, service(4).spread().on_cluster_loss(OnSilence::Wait));
     let before = case.ranges(job);
     lose_mesos(&mut case, "a");
     case.run_for(Span::minutes(20));

@@ -3,6 +3,7 @@
 use crate::world::{World, c1, job, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
 use echelon_core_model::directive::{Directive, Order, ReportPart};
+use echelon_core_model::spec::OnSilence;
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{Epoch, Generation, ReasonCode, RunState, Span};
 use echelon_core_shard::Event;
@@ -108,14 +109,26 @@ fn a_smaller_grant_takes_first_what_has_run_and_lost_its_host() {
 }
 
 #[test]
-fn what_may_still_run_is_not_between_two_runs() {
-    let mut w = granted(2, 2);
-    w.cluster.hosts.clear();
-    w.cluster.set(&task(0, 1, 1), TaskState::Unreachable);
-    w.run(Span::minutes(10));
-    let slice = w.slice(1).unwrap();
-    assert_eq!((slice.active, slice.live, slice.between_runs), (2, 2, 0));
-    assert!(slice.returnable.is_empty());
+fn what_may_still_run_goes_elsewhere_once_it_may_be_replaced() {
+    for on_unreachable in [OnSilence::Replace(Span::minutes(5)), OnSilence::Wait] {
+        let mut w = World::serving();
+        let mut spec = JobBuilder::service("web", 2).build();
+        spec.on_unreachable = on_unreachable;
+        w.store_job(&spec);
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(2));
+        w.cluster.hosts.clear();
+        w.cluster.set(&task(0, 1, 1), TaskState::Unreachable);
+        w.run(Span::minutes(4));
+        let slice = w.slice(1).unwrap();
+        assert_eq!((slice.active, slice.live, slice.between_runs), (2, 2, 0));
+        assert!(slice.returnable.is_empty());
+        w.run(Span::minutes(6));
+        let slice = w.slice(1).unwrap();
+        let goes = u64::from(on_unreachable != OnSilence::Wait);
+        assert_eq!((slice.active, slice.live, slice.between_runs), (2, 2, goes));
+        assert_eq!(slice.returnable.count(), goes);
+    }
 }
 
 #[test]

@@ -58,6 +58,8 @@ mod logs_stored;
 #[cfg(test)]
 mod losses;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 mod moves;
 #[cfg(test)]
 mod no_manager;

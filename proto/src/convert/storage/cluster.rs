@@ -35,6 +35,7 @@ impl Wire for Cluster {
             drains,
             host_pools,
             forgotten,
+            declared,
         } = self;
         wire::Cluster {
             id: id.to_string(),
@@ -48,6 +49,7 @@ impl Wire for Cluster {
             drains: Some(drains.to_wire()),
             host_pools: (*host_pools != HostPoolWishes::default()).then(|| host_pools.to_wire()),
             forgotten: (*forgotten != ForgottenHosts::default()).then(|| forgotten.to_wire()),
+            declared: declared.map(|declared| declared.to_wire()),
         }
     }
 
@@ -64,6 +66,7 @@ impl Wire for Cluster {
             drains,
             host_pools,
             forgotten,
+            declared,
         } = message;
         Ok(Self {
             id: cluster("id", &id)?,
@@ -77,6 +80,7 @@ impl Wire for Cluster {
             drains: optional("drains", drains)?.unwrap_or_default(),
             host_pools: optional("host_pools", host_pools)?.unwrap_or_default(),
             forgotten: optional("forgotten", forgotten)?.unwrap_or_default(),
+            declared: optional("declared", declared)?,
         })
     }
 }

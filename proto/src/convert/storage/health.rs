@@ -3,7 +3,9 @@
 use crate::convert::fields::{WireEnum as _, moment, optional, wire_enum, word};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::health::{AgentCounts, ClusterHealth, Health, HealthCause, MasterId, ShardSigns};
+use echelon_core_model::health::{
+    AgentCounts, ClusterHealth, Declaration, DeclaredHealth, Health, HealthCause, MasterId, ShardSigns,
+};
 use echelon_core_model::{Span, Timestamp};
 
 wire_enum!(
@@ -30,6 +32,8 @@ impl Wire for ClusterHealth {
             as_of,
             silence,
             waited,
+            doubted,
+            heartbeat_at,
             returned_at,
             doublings,
         } = self;
@@ -44,6 +48,8 @@ impl Wire for ClusterHealth {
             as_of_ms: as_of.0,
             silence: *silence,
             waited_ms: waited.0,
+            doubted_ms: doubted.0,
+            heartbeat_at_ms: heartbeat_at.map(|at| at.0),
             returned_at_ms: returned_at.map(|at| at.0),
             doublings: *doublings,
         }
@@ -72,8 +78,32 @@ impl Wire for ClusterHealth {
             as_of: Timestamp(message.as_of_ms),
             silence: message.silence,
             waited: Span(message.waited_ms),
+            doubted: Span(message.doubted_ms),
+            heartbeat_at: moment(message.heartbeat_at_ms),
             returned_at: moment(message.returned_at_ms),
             doublings: message.doublings,
+        })
+    }
+}
+
+impl Wire for DeclaredHealth {
+    type Message = wire::DeclaredHealth;
+
+    fn to_wire(&self) -> Self::Message {
+        let alive_until_ms = match self.as_what {
+            Declaration::Lost => None,
+            Declaration::AliveUntil(until) => Some(until.0),
+        };
+        wire::DeclaredHealth {
+            silence: self.silence,
+            alive_until_ms,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            silence: message.silence,
+            as_what: moment(message.alive_until_ms).map_or(Declaration::Lost, Declaration::AliveUntil),
         })
     }
 }

@@ -244,7 +244,13 @@ impl Course {
     }
 
     fn step(&mut self, evidence: &HealthEvidence, step: Option<Span>) {
-        let at = JudgementTime { now: self.now, step };
+        let at = JudgementBasis {
+            now: self.now,
+            step,
+            doubt: None,
+            declared: None,
+            heartbeat_at: None,
+        };
         self.health = judge(&self.health, evidence.clone(), &config(), at);
     }
 
