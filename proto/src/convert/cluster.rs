@@ -51,6 +51,8 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         health_since: observed.map(|h| timestamp(h.since)),
         health_causes: causes(observed),
         health_unconfirmed_since: None,
+        age: None,
+        stale: false,
         silence: observed.map_or(0, |h| h.silence),
         silence_waited: silent.map(|h| duration(h.waited)),
         recovering_until: observed.and_then(ClusterHealth::hold_until).map(timestamp),
