@@ -253,9 +253,15 @@ pub(crate) fn cause(c: &v1::Cluster) -> String {
     all.join("; ")
 }
 
-/// Its hosts, once its shard has reported.
-fn hosts(c: &v1::Cluster) -> String {
-    c.capacity.map_or_else(unknown, |_| c.hosts.to_string())
+/// Its hosts, once its shard has reported, with how old that is where it may be.
+pub(crate) fn hosts(c: &v1::Cluster) -> String {
+    let count = |_| {
+        let age = c
+            .stale
+            .then(|| format!(", {}", shape::unconfirmed(c.age.as_ref())));
+        format!("{}{}", c.hosts, age.unwrap_or_default())
+    };
+    c.capacity.map_or_else(unknown, count)
 }
 
 fn amount(of: Option<&v1::Resources>) -> String {

@@ -1,7 +1,9 @@
 //! Amounts, times and reasons as cells of a table.
 
 use echelon_clients_rust::v1;
-use echelon_core_model::Resources;
+use echelon_core_model::unconfirmed::{self, UnconfirmedPart, unconfirmed_for, unconfirmed_of};
+use echelon_core_model::{Resources, Span};
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Amounts of each kind that is not zero: `cpus 4, memory 4096MiB`.
@@ -70,17 +72,59 @@ pub fn members(members: &[v1::Member]) -> String {
 
 /// How long: `12s`, `5m`, `3h`, `2d`.
 pub fn span(of: Option<&prost_types::Duration>) -> String {
-    let seconds = of.map_or(0, |d| u64::try_from(d.seconds).unwrap_or_default());
-    rounded(seconds)
+    of.map_or(Span::ZERO, read_span).rounded()
 }
 
-fn rounded(seconds: u64) -> String {
-    match seconds {
-        s if s < 60 => format!("{s}s"),
-        s if s < 3600 => format!("{}m", s / 60),
-        s if s < 86_400 => format!("{}h", s / 3600),
-        s => format!("{}d", s / 86_400),
+/// A span of the wire; one below zero is none.
+fn read_span(of: &prost_types::Duration) -> Span {
+    Span::seconds(u64::try_from(of.seconds).unwrap_or_default())
+}
+
+/// How old something is; of what the gateway does not know the age, that.
+pub fn age(of: Option<&prost_types::Duration>) -> String {
+    of.map_or_else(|| "unknown".to_owned(), |of| span(Some(of)))
+}
+
+/// `unconfirmed for 1m`, from an age of the wire.
+pub fn unconfirmed(age: Option<&prost_types::Duration>) -> String {
+    unconfirmed_for(age.map(read_span))
+}
+
+/// Counts with what of their sum is at clusters that do not confirm it.
+pub fn with_unconfirmed(counts: &str, total: u64, parts: &[v1::Part]) -> String {
+    let stale = parts.iter().filter(|p| p.stale && p.instances != Some(0));
+    let stale: Vec<UnconfirmedPart<'_>> = stale
+        .map(|p| UnconfirmedPart {
+            cluster: &p.cluster,
+            count: p.instances,
+            age: p.age.as_ref().map(read_span),
+        })
+        .collect();
+    unconfirmed::with_unconfirmed(counts, total, &stale)
+}
+
+/// Which rows of a list are unconfirmed: `those with a `?` are as last reported: 3 at west unconfirmed for
+/// 1m`. Nothing where all are confirmed.
+pub fn unconfirmed_rows<'a>(
+    rows: impl Iterator<Item = (&'a str, Option<&'a prost_types::Duration>)>,
+) -> Option<String> {
+    let mut clusters: BTreeMap<&str, (u64, Option<Span>)> = BTreeMap::new();
+    for (cluster, age) in rows {
+        let age = age.map(read_span);
+        let at = clusters.entry(cluster).or_insert((0, age));
+        // The largest age is shown for all of them. An unknown one counts as larger.
+        *at = (at.0 + 1, at.1.zip(age).map(|(one, other)| one.max(other)));
     }
+    let parts: Vec<UnconfirmedPart<'_>> = clusters
+        .iter()
+        .map(|(cluster, (count, age))| UnconfirmedPart {
+            cluster,
+            count: Some(*count),
+            age: *age,
+        })
+        .collect();
+    let words = unconfirmed_of(u64::MAX, &parts)?;
+    Some(format!("those with a `?` are as last reported: {words}"))
 }
 
 /// How long ago: `12s`, `5m`, `3h`, `2d`; nothing for a moment that is not told.
@@ -90,7 +134,7 @@ pub fn ago(at: Option<&prost_types::Timestamp>) -> String {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs());
     let then = u64::try_from(at.seconds).unwrap_or_default();
-    rounded(now.saturating_sub(then))
+    Span::seconds(now.saturating_sub(then)).rounded()
 }
 
 /// A moment of the day, in UTC.

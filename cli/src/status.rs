@@ -147,7 +147,7 @@ fn cluster(c: &v1::Cluster) -> Vec<String> {
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
         crate::cluster::cause(c),
-        c.hosts.to_string(),
+        crate::cluster::hosts(c),
         shape::resources(c.used.as_ref()),
         shape::resources(c.capacity.as_ref()),
     ]

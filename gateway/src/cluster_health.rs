@@ -4,7 +4,6 @@
 //! balancer.
 
 use crate::context::Gateway;
-use crate::show::unconfirmed_since;
 use echelon_core_gateway::view::Federation;
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::health::{ClusterHealth, Health};
@@ -129,7 +128,7 @@ fn show(
     for (id, cluster) in federation.clusters.iter().filter(|(id, _)| is_present(id)) {
         let joining = ClusterHealth::joining();
         let stored = federation.states.get(id).map(|state| &state.health);
-        let unconfirmed = absent.or_else(|| unconfirmed_since(stored?, now));
+        let unconfirmed = absent.or_else(|| federation.moments(id).unconfirmed_since(now));
         let observed = stored.unwrap_or(&joining);
         let of = shown.entry(id.clone()).or_insert_with(|| ShownCluster {
             name: cluster.name.clone(),

@@ -54,12 +54,33 @@ pub(crate) async fn all(
 /// Where an endpoint is among the others.
 type Key = (String, u32);
 
+/// An endpoint apart from its age, which changes by itself.
+#[derive(Debug, Clone)]
+struct ShownEndpoint {
+    endpoint: v1::Endpoint,
+    age: Option<prost_types::Duration>,
+}
+
+impl ShownEndpoint {
+    fn new(mut endpoint: v1::Endpoint) -> Self {
+        let age = endpoint.age.take();
+        Self { endpoint, age }
+    }
+
+    fn message(&self) -> v1::Endpoint {
+        v1::Endpoint {
+            age: self.age,
+            ..self.endpoint.clone()
+        }
+    }
+}
+
 struct Watch {
     gateway: Gateway,
     job: JobRef,
     filter: InstanceFilter,
     /// What the caller was told of; `None`: nothing yet.
-    told: Option<BTreeMap<Key, v1::Endpoint>>,
+    told: Option<BTreeMap<Key, ShownEndpoint>>,
 }
 
 /// Begins a watch: its first answers are the whole list.
@@ -132,13 +153,13 @@ impl Watch {
     }
 
     /// The list as it is now, and whether there will be no other: the job has ended.
-    async fn look(&self) -> Result<(BTreeMap<Key, v1::Endpoint>, bool), ApiError> {
+    async fn look(&self) -> Result<(BTreeMap<Key, ShownEndpoint>, bool), ApiError> {
         let (id, found) = all(&self.gateway, &self.job, &self.filter).await?;
         let shown = found
             .iter()
             .filter_map(|i| show_endpoint(i, id))
-            .map(|e| ((e.group.clone(), e.number), e));
-        let now: BTreeMap<Key, v1::Endpoint> = shown.collect();
+            .map(|e| ((e.group.clone(), e.number), ShownEndpoint::new(e)));
+        let now: BTreeMap<Key, ShownEndpoint> = shown.collect();
         if !now.is_empty() {
             return Ok((now, false));
         }
@@ -149,14 +170,14 @@ impl Watch {
 
 /// What has to be said to who was told `before`; of the first list all of it, even when it is empty.
 fn answers(
-    before: Option<&BTreeMap<Key, v1::Endpoint>>,
-    now: &BTreeMap<Key, v1::Endpoint>,
+    before: Option<&BTreeMap<Key, ShownEndpoint>>,
+    now: &BTreeMap<Key, ShownEndpoint>,
 ) -> Vec<v1::WatchEndpointsResponse> {
-    let known = |key: &Key| before.and_then(|b| b.get(key));
+    let known = |key: &Key| before.and_then(|b| b.get(key)).map(|e| &e.endpoint);
     let came: Vec<v1::Endpoint> = now
         .iter()
-        .filter(|(key, e)| known(key) != Some(*e))
-        .map(|(_, e)| e.clone())
+        .filter(|(key, e)| known(key) != Some(&e.endpoint))
+        .map(|(_, e)| e.message())
         .collect();
     let mut out: Vec<v1::WatchEndpointsResponse> = came
         .chunks(CHUNK)
@@ -199,7 +220,7 @@ fn answers(
 mod tests {
     use super::*;
 
-    fn list(of: &[(u32, &str)]) -> BTreeMap<Key, v1::Endpoint> {
+    fn list(of: &[(u32, &str)]) -> BTreeMap<Key, ShownEndpoint> {
         let endpoint = |(number, task): &(u32, &str)| {
             let endpoint = v1::Endpoint {
                 group: "main".to_owned(),
@@ -207,13 +228,13 @@ mod tests {
                 task_id: (*task).to_owned(),
                 ..v1::Endpoint::default()
             };
-            (("main".to_owned(), *number), endpoint)
+            (("main".to_owned(), *number), ShownEndpoint::new(endpoint))
         };
         of.iter().map(endpoint).collect()
     }
 
     /// `+` what came, `-` what went, `[` where a list begins, `]` where it is whole.
-    fn told(before: Option<&BTreeMap<Key, v1::Endpoint>>, now: &BTreeMap<Key, v1::Endpoint>) -> String {
+    fn told(before: Option<&BTreeMap<Key, ShownEndpoint>>, now: &BTreeMap<Key, ShownEndpoint>) -> String {
         let mut out = String::new();
         for answer in answers(before, now) {
             out.push_str(if answer.begins { "[" } else { "" });
@@ -236,6 +257,23 @@ mod tests {
         assert_eq!(told(Some(&two), &two), "");
         assert_eq!(told(Some(&two), &list(&[(1, "c"), (2, "d")])), "+1:c +2:d -0 ");
         assert_eq!(told(Some(&two), &none), "-0 -1 ");
+    }
+
+    #[test]
+    fn an_age_alone_is_no_change_and_a_mark_is_one() {
+        let aged = |seconds, stale| {
+            let mut all = list(&[(0, "a")]);
+            for e in all.values_mut() {
+                e.age = Some(prost_types::Duration { seconds, nanos: 0 });
+                e.endpoint.stale = stale;
+            }
+            all
+        };
+        let fresh = aged(2, false);
+        assert!(answers(Some(&fresh), &aged(5, false)).is_empty());
+        let marked = answers(Some(&fresh), &aged(9, true));
+        let sent = &marked[0].endpoints[0];
+        assert_eq!((sent.stale, sent.age.map(|age| age.seconds)), (true, Some(9)));
     }
 
     #[test]

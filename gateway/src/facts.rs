@@ -2,12 +2,15 @@
 
 use crate::links::Links;
 use echelon_core_gateway::Facts;
+use echelon_core_gateway::sightings::Sightings;
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
 use echelon_core_model::{JobId, Span};
+use echelon_io_process::Clock;
 use echelon_io_storage::Store;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the methods ask.
@@ -15,6 +18,11 @@ use std::time::Duration;
 pub(crate) struct StoreFacts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) links: Links,
+    /// The clock of this process.
+    pub(crate) clock: Clock,
+    /// When rows of clusters were seen to change, by that clock. It is kept in memory alone: a gateway that
+    /// has just started has seen nothing.
+    pub(crate) sightings: Arc<Mutex<Sightings>>,
 }
 
 impl Facts for StoreFacts {
@@ -28,6 +36,12 @@ impl Facts for StoreFacts {
 
     async fn check_instances(&self, wanted: WantedInstances) -> Option<Result<(), ExceededLimit>> {
         self.links.check_instances(&wanted).await
+    }
+
+    fn sighted(&self, states: &[ClusterState], heartbeats: &[Heartbeat]) -> Sightings {
+        let mut seen = self.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.note(states, heartbeats, self.clock.now());
+        seen.clone()
     }
 
     async fn pause(&self, span: Span) {

@@ -6,7 +6,7 @@ use crate::error::status;
 use crate::json::error::problem;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use echelon_core_gateway::instances::{InstanceFilter, InstanceView};
+use echelon_core_gateway::instances::{InstanceFilter, InstanceView, RecordSource};
 use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::GroupName;
 use echelon_core_model::instance::Run;
@@ -51,25 +51,30 @@ async fn targets(
 }
 
 fn of_instance(view: &InstanceView, job: &str, port: Option<&str>) -> Vec<Value> {
-    let run = view.record.as_ref().and_then(|r| r.run.as_ref());
-    let Some(run) = run else { return Vec::new() };
+    let Some((run, source)) = view.endpoint() else {
+        return Vec::new();
+    };
     let wanted = run
         .ports
         .iter()
         .filter(|p| port.is_none_or(|name| p.name == name));
-    wanted.map(|p| target(view, run, p, job)).collect()
+    wanted.map(|p| target(view, (run, source), p, job)).collect()
 }
 
 /// Where something can be scraped, with what is known of it, in Prometheus' form.
-fn target(view: &InstanceView, run: &Run, port: &Port, job: &str) -> Value {
-    let cluster = view.cluster.as_ref().map(|c| c.name.as_str());
+fn target(view: &InstanceView, endpoint: (&Run, &RecordSource), port: &Port, job: &str) -> Value {
+    let (run, source) = endpoint;
+    let age = source.age.map(|age| (age.0 / 1000).to_string());
     json!({
         "targets": [format!("{}:{}", run.hostname, port.number)],
         "labels": {
             "__meta_echelon_job": job,
             "__meta_echelon_group": view.group.as_str(),
             "__meta_echelon_instance": view.number.to_string(),
-            "__meta_echelon_cluster": cluster.unwrap_or_default(),
+            "__meta_echelon_cluster": source.part.name,
+            "__meta_echelon_cluster_health": source.part.health.word(),
+            "__meta_echelon_stale": source.part.is_stale().to_string(),
+            "__meta_echelon_age_seconds": age.unwrap_or_default(),
             "__meta_echelon_host": &*run.hostname,
             "__meta_echelon_port": port.name,
             "__meta_echelon_version": run.spec_version.to_string(),
@@ -80,16 +85,25 @@ fn target(view: &InstanceView, run: &Run, port: &Port, job: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_gateway::view::{Federation, Part};
+    use echelon_core_model::health::Health;
     use echelon_core_model::instance::InstanceRecord;
-    use echelon_core_model::{HostId, InstanceNumber, Reason, ReasonCode, RunState, Timestamp};
+    use echelon_core_model::{
+        ClusterId, Generation, HostId, InstanceNumber, Reason, ReasonCode, RunState, Span, Timestamp,
+    };
 
     fn view() -> InstanceView {
+        let part = Part {
+            health: Health::CutOff,
+            ..Federation::default().part(&ClusterId::new("west"), Timestamp(1))
+        };
         let port = |name: &str, number| Port {
             name: name.to_owned(),
             number,
         };
         let run = Run {
             ports: vec![port("http", 31_000), port("admin", 31_001)].into(),
+            available_at: Some(Timestamp(1)),
             ..Run::first(RunState::Running, HostId::new("h"), "host-1", Timestamp(1))
         };
         InstanceView {
@@ -102,6 +116,11 @@ mod tests {
             record: Some(InstanceRecord {
                 run: Some(run),
                 ..InstanceRecord::default()
+            }),
+            source: Some(RecordSource {
+                part,
+                generation: Some(Generation(1)),
+                age: Some(Span::seconds(75)),
             }),
             ended: false,
             crash_loops: false,
@@ -116,6 +135,16 @@ mod tests {
         let one = of_instance(&view(), "web", Some("admin"));
         assert_eq!(one.len(), 1);
         assert_eq!(one[0]["labels"]["__meta_echelon_instance"], "3");
+        let label = |name: &str| one[0]["labels"][format!("__meta_echelon_{name}")].clone();
+        assert_eq!(
+            [
+                label("cluster"),
+                label("cluster_health"),
+                label("stale"),
+                label("age_seconds")
+            ],
+            ["west", "cut-off", "true", "75"]
+        );
         assert!(of_instance(&view(), "web", Some("other")).is_empty());
     }
 }

@@ -24,6 +24,7 @@ mod show;
 mod status;
 mod switches;
 mod telemetry;
+mod unconfirmed;
 
 pub use config::{Config, MOST_REQUESTS, REQUEST_TIME};
 pub use serve::{Running, ServeError, serve};

@@ -137,6 +137,8 @@ pub async fn serve(
         facts: StoreFacts {
             store: Arc::clone(&store),
             links: links.clone(),
+            clock: clock.clone(),
+            sightings: Arc::default(),
         },
         clock: clock.clone(),
         links,

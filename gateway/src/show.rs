@@ -4,7 +4,6 @@ use crate::leaders::Leaders;
 use echelon_core_gateway::clusters::ClusterView;
 use echelon_core_gateway::instances::InstanceView;
 use echelon_core_gateway::view::{JobView, Part};
-use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::job::Waiting;
 use echelon_core_model::{ClusterId, InstanceId, JobId, Timestamp};
@@ -103,18 +102,13 @@ pub(crate) fn show_cluster(view: &ClusterView, leaders: &Leaders, now: Timestamp
     if let Some(why) = leaders.frozen(&view.cluster.id) {
         shown.trouble = format!("frozen, run `echelon storage resume`: {why}");
     }
-    let health = view.state.as_ref().map(|state| &state.health);
     let unconfirmed = leaders
         .manager_absent_since()
-        .or_else(|| unconfirmed_since(health?, now));
+        .or_else(|| view.moments.unconfirmed_since(now));
     shown.health_unconfirmed_since = unconfirmed.map(timestamp);
+    shown.age = view.moments.age(now).map(duration);
+    shown.stale = view.is_stale(now);
     shown
-}
-
-/// Since when a health has not been confirmed; `None` while it is. The word for it stays as it was judged.
-pub(crate) fn unconfirmed_since(health: &ClusterHealth, now: Timestamp) -> Option<Timestamp> {
-    let is_old = now.since(health.as_of) > ClusterHealth::CONFIRMED_FOR;
-    is_old.then_some(health.as_of)
 }
 
 pub(crate) fn show_part(part: &Part, stale: Option<Timestamp>) -> v1::Part {
@@ -125,7 +119,9 @@ pub(crate) fn show_part(part: &Part, stale: Option<Timestamp>) -> v1::Part {
         since: part.since.map(timestamp),
         age: part.age.map(duration),
         unseen: part.unseen.clone().unwrap_or_default(),
-        unconfirmed_since: stale.map(timestamp),
+        unconfirmed_since: stale.or(part.unconfirmed_since).map(timestamp),
+        stale: part.is_stale(),
+        instances: part.instances,
     }
 }
 
@@ -166,7 +162,8 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
         volume: record.and_then(|r| r.volume.as_deref()).map(instance::volume),
         crash_loop: view.crash_loops.then(|| record.map(show_crash_loop)).flatten(),
         ended: view.ended,
-        stale: view.state.is_none() || view.cluster.as_ref().is_some_and(Part::is_stale),
+        stale: view.is_stale(),
+        age: view.age().map(duration),
     }
 }
 
@@ -182,20 +179,24 @@ fn show_crash_loop(record: &InstanceRecord) -> v1::CrashLoop {
     }
 }
 
-/// Where an instance can be reached; nothing of one that has no run.
+/// Where an instance can be reached; nothing of one that is no endpoint.
 pub(crate) fn show_endpoint(view: &InstanceView, job: JobId) -> Option<v1::Endpoint> {
-    let run = view.record.as_ref()?.run.as_ref()?;
+    let (run, source) = view.endpoint()?;
     let shown = show_instance(view, job);
     let of = shown.run?;
+    let at = &source.part;
     Some(v1::Endpoint {
         group: shown.group,
         number: shown.number,
         hostname: of.hostname,
         ports: of.ports,
-        since: run.available_since().map(timestamp),
-        cluster: shown.cluster,
+        since: run.available_at.map(timestamp),
+        cluster: at.name.clone(),
         spec_version: of.spec_version,
         task_id: of.task_id,
-        stale: shown.stale,
+        stale: at.is_stale(),
+        age: source.age.map(duration),
+        cluster_health: instance::health(at.health).into(),
+        stale_reason: at.stale_reason().unwrap_or_default(),
     })
 }

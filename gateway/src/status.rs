@@ -7,9 +7,8 @@ use crate::context::Gateway;
 use crate::leaders::LedRole;
 use crate::links::Links;
 use crate::show::show_cluster;
-use echelon_core_gateway::clusters::ClusterView;
 use echelon_core_gateway::view::Federation;
-use echelon_core_gateway::{ApiError, ask};
+use echelon_core_gateway::{ApiError, ask, clusters};
 use echelon_core_model::cluster::Wish;
 use echelon_core_model::control::Control;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
@@ -56,7 +55,7 @@ pub(crate) async fn status(gateway: &Gateway) -> v1::Status {
         status.roles.push(role.shown);
     }
     match &stored {
-        Ok(stored) => status.clusters = clusters(gateway, &stored.federation),
+        Ok(stored) => status.clusters = shown_clusters(gateway, &stored.federation),
         Err(why) => status.clusters_unknown.clone_from(why),
     }
     let control = stored.as_ref().ok().map(|stored| &stored.control);
@@ -77,15 +76,11 @@ async fn stored(gateway: &Gateway) -> Result<Stored, String> {
     }
 }
 
-fn clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
+fn shown_clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
     let present = federation.clusters.values().filter(|c| c.wish != Wish::Removed);
     let mut shown: Vec<_> = present
         .map(|cluster| {
-            let view = ClusterView {
-                cluster: cluster.clone(),
-                state: federation.states.get(&cluster.id).cloned(),
-                heartbeat: federation.heartbeats.get(&cluster.id).cloned(),
-            };
+            let view = clusters::view(federation, cluster.clone());
             show_cluster(&view, &gateway.leaders, gateway.clock.now())
         })
         .collect();

@@ -12,6 +12,8 @@ use echelon_core_gateway::jobs::get_job;
 use echelon_core_gateway::page::PageRequest;
 use echelon_core_gateway::port::Facts;
 use echelon_core_gateway::resource::JobRef;
+use echelon_core_gateway::sightings::Sightings;
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::job::Progress;
@@ -157,6 +159,10 @@ impl Facts for Stored {
 
     async fn check_instances(&self, _: WantedInstances) -> CheckAnswer {
         None
+    }
+
+    fn sighted(&self, _: &[ClusterState], _: &[Heartbeat]) -> Sightings {
+        Sightings::default()
     }
 
     async fn pause(&self, _: Span) {}

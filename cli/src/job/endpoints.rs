@@ -55,10 +55,11 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
             "PORTS",
             "AVAILABLE FOR",
             "CLUSTER",
+            "AGE",
             "VERSION",
             "TASK",
         ],
-        narrow: 6,
+        narrow: 7,
         rows: all.iter().map(row).collect(),
         names: all.iter().map(|e| format!("{}/{}", e.group, e.number)).collect(),
         values: all.iter().map(|e| output::message("Endpoint", e)).collect(),
@@ -66,10 +67,22 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
     output::print(output::list(&listing, context.format()));
     let left_out = output::left_out("endpoints", all.len(), found.more, found.total);
     left_out.iter().for_each(output::remark);
-    if all.iter().any(|e| e.stale) {
-        output::remark("those with a `?` are as last heard: their cluster is silent at the moment");
+    for text in doubts(all) {
+        output::remark(output::escape(&text));
     }
     Ok(())
+}
+
+/// How many of the marked ones are at which cluster, how old that is, and why they may be gone.
+fn doubts(all: &[v1::Endpoint]) -> Vec<String> {
+    let stale = || all.iter().filter(|e| e.stale);
+    let unconfirmed = shape::unconfirmed_rows(stale().map(|e| (e.cluster.as_str(), e.age.as_ref())));
+    let reasons: BTreeSet<&str> = stale().map(|e| e.stale_reason.as_str()).collect();
+    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty());
+    unconfirmed
+        .into_iter()
+        .chain(reasons.map(str::to_owned))
+        .collect()
 }
 
 /// What a watch was told so far: over broken streams, too.
@@ -90,8 +103,14 @@ impl Seen {
         for e in &told.endpoints {
             let key = (e.group.clone(), e.number);
             self.anew.insert(key.clone());
-            if self.known.insert(key, e.clone()).as_ref() != Some(e) {
-                out.push(format!("+ {}", output::escape(&row(e).join("  "))));
+            // An age alone is no change.
+            let kept = v1::Endpoint {
+                age: None,
+                ..e.clone()
+            };
+            if self.known.get(&key) != Some(&kept) {
+                out.push(format!("+ {}", output::escape(&change(e))));
+                self.known.insert(key, kept);
             }
         }
         let mut gone: Vec<(String, u32)> = told.gone.iter().map(|e| (e.group.clone(), e.number)).collect();
@@ -126,6 +145,16 @@ async fn watch(context: &Context, request: v1::WatchEndpointsRequest) -> Result<
     }
 }
 
+/// A line of a watch, with why the endpoint may be gone.
+fn change(e: &v1::Endpoint) -> String {
+    let cells = row(e).join("  ");
+    if e.stale_reason.is_empty() {
+        cells
+    } else {
+        format!("{cells}  ({})", e.stale_reason)
+    }
+}
+
 fn row(e: &v1::Endpoint) -> Vec<String> {
     let doubt = if e.stale { "?" } else { "" };
     vec![
@@ -134,6 +163,7 @@ fn row(e: &v1::Endpoint) -> Vec<String> {
         shape::ports(&e.ports),
         shape::ago(e.since.as_ref()),
         e.cluster.clone(),
+        shape::age(e.age.as_ref()),
         e.spec_version.to_string(),
         e.task_id.clone(),
     ]
@@ -151,6 +181,39 @@ mod tests {
             task_id: task.to_owned(),
             ..v1::Endpoint::default()
         }
+    }
+
+    #[test]
+    fn a_marked_endpoint_says_why_and_an_age_alone_is_no_news() {
+        let aged = |seconds| v1::Endpoint {
+            cluster: "west".to_owned(),
+            age: Some(prost_types::Duration { seconds, nanos: 0 }),
+            ..endpoint(0, "a")
+        };
+        let marked = v1::Endpoint {
+            stale: true,
+            stale_reason: "its cluster west is cut-off".to_owned(),
+            ..aged(75)
+        };
+        let of = |e: &v1::Endpoint| v1::WatchEndpointsResponse {
+            endpoints: vec![e.clone()],
+            ..v1::WatchEndpointsResponse::default()
+        };
+        let mut seen = Seen::default();
+        assert_eq!(seen.lines(&of(&aged(2))).len(), 1);
+        assert!(seen.lines(&of(&aged(5))).is_empty());
+        let told = seen.lines(&of(&marked)).remove(0);
+        assert!(told.starts_with("+ main/0?  "), "{told}");
+        assert!(told.contains("  west  1m  "), "{told}");
+        assert!(told.ends_with("(its cluster west is cut-off)"), "{told}");
+        assert_eq!(
+            doubts(&[aged(2), marked]),
+            [
+                "those with a `?` are as last reported: 1 at west unconfirmed for 1m",
+                "its cluster west is cut-off"
+            ]
+        );
+        assert!(doubts(&[aged(2)]).is_empty());
     }
 
     fn told(endpoints: &[(u32, &str)], begins: bool, whole: bool) -> v1::WatchEndpointsResponse {

@@ -39,11 +39,15 @@ fn people(told: &v1::ExplainJobResponse) -> String {
     lines.extend(told.waiting.iter().map(show::waiting));
     lines.extend(told.instances.iter().map(|i| {
         let reason = output::escape(&shape::reason(i.reason.as_ref()));
+        let age = i
+            .stale
+            .then(|| format!(", {}", shape::unconfirmed(i.age.as_ref())));
         format!(
-            "instance:  {}/{} is {}: {reason}",
+            "instance:  {}/{} is {}{}: {reason}",
             output::escape(&i.group),
             i.number,
-            shape::run_state(i.state())
+            shape::run_state(i.state()),
+            age.unwrap_or_default()
         )
     }));
     lines.extend(told.admission.iter().flat_map(admission));

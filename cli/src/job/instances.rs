@@ -149,9 +149,12 @@ pub async fn list(context: &Context, filter: Filter) -> Result<(), Failure> {
         let left_out = output::left_out("instances", all.len(), found.more, total);
         left_out.iter().for_each(output::remark);
     }
-    if all.iter().any(|i| i.stale) {
-        output::remark("states with a `?` are as last heard: their cluster is silent at the moment");
-    }
+    let stale = all.iter().filter(|i| i.stale);
+    let unconfirmed = shape::unconfirmed_rows(stale.map(|i| (i.cluster.as_str(), i.age.as_ref())));
+    unconfirmed
+        .iter()
+        .map(|text| output::escape(text))
+        .for_each(output::remark);
     Ok(())
 }
 

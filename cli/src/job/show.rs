@@ -1,5 +1,6 @@
 //! `echelon job get`, and how a job is told to people.
 
+use super::watch::has_ended;
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::{output, rollout, schedule, shape};
@@ -99,6 +100,9 @@ fn people(job: &v1::Job) -> String {
     }
     lines.extend(job.waiting.iter().map(waiting));
     lines.extend(job.parts.iter().filter_map(unseen));
+    if !has_ended(job.state()) {
+        lines.extend(job.parts.iter().filter_map(unconfirmed));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -185,34 +189,23 @@ pub fn waiting(w: &v1::Waiting) -> String {
 }
 
 fn unseen(part: &v1::Part) -> Option<String> {
-    let cluster = output::escape(&part.cluster);
-    if !part.unseen.is_empty() {
-        let what = output::escape(&part.unseen);
-        return Some(format!(
-            "note:      of cluster {cluster} {what} could not be read"
-        ));
-    }
-    let is_silent = match part.health() {
-        v1::Health::WithoutMesos | v1::Health::CutOff | v1::Health::Lost => true,
-        v1::Health::Unspecified
-        | v1::Health::Joining
-        | v1::Health::Healthy
-        | v1::Health::Recovering
-        | v1::Health::Degraded
-        | v1::Health::WithoutAgents => false,
-    };
-    let health = shape::cluster_health(part.health());
-    let since = shape::ago(part.since.as_ref());
-    let age = match &part.age {
-        Some(age) => format!("unconfirmed for {}", shape::span(Some(age))),
-        None => "never confirmed by its present shard".to_owned(),
-    };
-    is_silent.then(|| {
-        format!("note:      cluster {cluster} is {health} for {since}: what is shown of it is {age}")
-    })
+    let (cluster, what) = (output::escape(&part.cluster), output::escape(&part.unseen));
+    let said = || format!("note:      of cluster {cluster} {what} could not be read");
+    (!part.unseen.is_empty()).then(said)
 }
 
-/// Instances by state: `6 running, 2 pending`.
+fn unconfirmed(part: &v1::Part) -> Option<String> {
+    let cluster = output::escape(&part.cluster);
+    let health = shape::cluster_health(part.health());
+    let since = shape::ago(part.since.as_ref());
+    let age = shape::unconfirmed(part.age.as_ref());
+    let said =
+        || format!("note:      cluster {cluster} is {health} for {since}: what is shown of it is {age}");
+    (part.stale && part.instances != Some(0)).then(said)
+}
+
+/// Instances by state, with what of them is unconfirmed: `6 running, 2 pending; 3 at west unconfirmed for
+/// 1m`. What became of a job that has ended is stored.
 pub fn counts(job: &v1::Job) -> String {
     let mut all: Vec<(v1::RunState, u64)> = Vec::new();
     for c in job.groups.iter().flat_map(|g| &g.counts) {
@@ -226,12 +219,61 @@ pub fn counts(job: &v1::Job) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(s, n)| format!("{n} {}", shape::run_state(*s)))
         .collect();
-    each.join(", ")
+    let parts = if has_ended(job.state()) {
+        &[]
+    } else {
+        job.parts.as_slice()
+    };
+    let total = all.iter().map(|(_, n)| n).sum();
+    output::escape(&shape::with_unconfirmed(&each.join(", "), total, parts))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_say_what_of_them_is_unconfirmed_until_the_job_has_ended() {
+        let count = |state: v1::RunState, count| v1::StateCount {
+            state: state.into(),
+            count,
+        };
+        let mut job = v1::Job {
+            state: v1::JobState::Running.into(),
+            groups: vec![v1::GroupStatus {
+                group: "main".to_owned(),
+                counts: vec![count(v1::RunState::Running, 5), count(v1::RunState::Pending, 2)],
+            }],
+            parts: vec![v1::Part {
+                cluster: "west".to_owned(),
+                health: v1::Health::CutOff.into(),
+                age: Some(prost_types::Duration {
+                    seconds: 61,
+                    nanos: 0,
+                }),
+                stale: true,
+                instances: Some(5),
+                ..v1::Part::default()
+            }],
+            ..v1::Job::default()
+        };
+        assert_eq!(counts(&job), "5 running, 2 pending; 5 at west unconfirmed for 1m");
+        job.groups[0].counts.pop();
+        assert_eq!(counts(&job), "5 running, unconfirmed for 1m");
+        let note = unconfirmed(&job.parts[0]).unwrap();
+        assert!(
+            note.ends_with("what is shown of it is unconfirmed for 1m"),
+            "{note}"
+        );
+        job.parts[0].stale = false;
+        assert_eq!(
+            (counts(&job).as_str(), unconfirmed(&job.parts[0])),
+            ("5 running", None)
+        );
+        job.parts[0].stale = true;
+        job.state = v1::JobState::Succeeded.into();
+        assert_eq!(counts(&job), "5 running");
+    }
 
     #[test]
     fn what_waits_is_told_with_its_time_if_there_is_one() {

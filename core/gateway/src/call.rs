@@ -2,6 +2,8 @@
 //! among several calls, and crash a gateway by dropping its calls.
 
 use crate::port::Facts;
+use crate::sightings::Sightings;
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
@@ -77,6 +79,11 @@ impl Facts for Stepped {
             }
         })
         .await
+    }
+
+    /// A stepped method remembers no other, so rows are as old as they say.
+    fn sighted(&self, _: &[ClusterState], _: &[Heartbeat]) -> Sightings {
+        Sightings::default()
     }
 
     async fn pause(&self, span: Span) {

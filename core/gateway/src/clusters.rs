@@ -6,7 +6,8 @@ use crate::error::{ApiError, ErrorReason};
 use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
 use crate::validate::{Violations, text};
-use crate::view::Federation;
+use crate::view::{ClusterMoments, Federation, is_stale};
+use echelon_core_model::Timestamp;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
 use echelon_core_model::cluster_labels::{KnownLabel, MAX_CLUSTER_LABELS, Price};
 use echelon_core_model::store::{Decided, Decision};
@@ -26,6 +27,17 @@ pub struct ClusterView {
     pub state: Option<ClusterState>,
     /// What its shard says of itself.
     pub heartbeat: Option<Heartbeat>,
+    /// When these were confirmed, by this gateway's clock.
+    pub moments: ClusterMoments,
+}
+
+impl ClusterView {
+    /// Whether what is shown of its hosts and instances may be old.
+    #[must_use]
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        let health = self.state.as_ref().map(|state| state.health.health);
+        is_stale(health.unwrap_or_default(), self.moments.age(now))
+    }
 }
 
 /// What to change.
@@ -39,8 +51,11 @@ pub struct ClusterChange {
     pub etag: String,
 }
 
-fn view(federation: &Federation, cluster: Cluster) -> ClusterView {
+/// A cluster with what is stored of it.
+#[must_use]
+pub fn view(federation: &Federation, cluster: Cluster) -> ClusterView {
     ClusterView {
+        moments: federation.moments(&cluster.id),
         state: federation.states.get(&cluster.id).cloned(),
         heartbeat: federation.heartbeats.get(&cluster.id).cloned(),
         cluster,
@@ -173,6 +188,10 @@ const fn unheard(cluster: Cluster) -> ClusterView {
         cluster,
         state: None,
         heartbeat: None,
+        moments: ClusterMoments {
+            judged_at: None,
+            confirmed_at: None,
+        },
     }
 }
 

@@ -11,6 +11,7 @@ use crate::view::{JobView, Part};
 use echelon_core_model::instance::Run;
 use echelon_core_model::job::{Desired, JobState, Waiting};
 use echelon_core_model::resources::Kind;
+use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
 
 /// Most instances shown one by one.
@@ -120,11 +121,13 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
             .for_each(&mut say);
     }
     // What an ended job became is stored: no cluster's word can change it.
-    for part in view.parts.iter().filter(|p| !ended && p.is_stale()) {
-        let age = part.age.map_or("never".to_owned(), |age| format!("{age} ago"));
+    for part in view.parts.iter().filter(|p| !ended && p.unconfirmed().is_some()) {
+        let there = part.instances.unwrap_or_default();
         say(format!(
-            "cluster {} is {} and Mesos last confirmed {age} what runs there: what is shown of it may be old",
-            part.name, part.health
+            "cluster {} is {}: what is shown of the {there} instances there is {}",
+            part.name,
+            part.health,
+            unconfirmed_for(part.age)
         ));
     }
     let failed = |i: &&InstanceView| {
@@ -337,10 +340,13 @@ mod tests {
             id: ClusterId::new("a"),
             name: "east".to_owned(),
             health: Health::Healthy,
+            cause: String::new(),
             since: None,
+            unconfirmed_since: None,
             age: None,
             no_manager_since,
             unseen: None,
+            instances: None,
         };
         let said = |code, cluster: &str| Waiting {
             group: GroupName::new("main"),

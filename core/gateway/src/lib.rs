@@ -46,6 +46,7 @@ pub mod resource;
 pub mod restart;
 pub mod rollouts;
 pub mod schedules;
+pub mod sightings;
 pub mod update;
 pub mod validate;
 pub mod view;

@@ -1,6 +1,8 @@
 //! The port to the world: one operation on storage, two questions to the resource manager, one pause.
 //! The shell, the simulation and the tests each have their own.
 
+use crate::sightings::Sightings;
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::Progress;
 use echelon_core_model::store::{Op, OpResult};
@@ -22,6 +24,10 @@ pub trait Facts {
         &self,
         wanted: WantedInstances,
     ) -> impl Future<Output = Option<Result<(), ExceededLimit>>>;
+
+    /// Takes in rows of all clusters that were read just now. Answers how they were seen until now, by the
+    /// clock of this process, to which the `now` of a method belongs too.
+    fn sighted(&self, states: &[ClusterState], heartbeats: &[Heartbeat]) -> Sightings;
 
     /// Lets at least this much time pass; a shell adds its own jitter.
     fn pause(&self, span: Span) -> impl Future<Output = ()>;

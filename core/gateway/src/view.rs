@@ -3,13 +3,15 @@
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
+use crate::sightings::Sightings;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
-use echelon_core_model::health::Health;
+use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::spec::{JobKind, JobSpec};
+use echelon_core_model::unconfirmed::{UnconfirmedPart, unconfirmed_of};
 use echelon_core_model::{ClusterId, ReasonCode, Span, Timestamp};
 use std::collections::BTreeMap;
 
@@ -25,6 +27,39 @@ pub struct Federation {
     pub states: BTreeMap<ClusterId, ClusterState>,
     /// Their shards' heartbeats.
     pub heartbeats: BTreeMap<ClusterId, Heartbeat>,
+    /// When this gateway saw these rows change.
+    pub sightings: Sightings,
+}
+
+/// Moments of what is stored of a cluster, by this gateway's own clock; none: nothing is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClusterMoments {
+    /// As of which its health is confirmed.
+    pub judged_at: Option<Timestamp>,
+    /// When Mesos last confirmed what its shard shows; none also: never to this leader of the shard.
+    pub confirmed_at: Option<Timestamp>,
+}
+
+impl ClusterMoments {
+    /// Since when no resource manager has confirmed its health; `None` while one does, or nothing is stored.
+    /// The health is shown as it was judged last.
+    #[must_use]
+    pub fn unconfirmed_since(self, now: Timestamp) -> Option<Timestamp> {
+        self.judged_at
+            .filter(|at| now.since(*at) > ClusterHealth::CONFIRMED_FOR)
+    }
+
+    /// How long ago Mesos last confirmed what its shard shows.
+    #[must_use]
+    pub fn age(self, now: Timestamp) -> Option<Span> {
+        self.confirmed_at.map(|at| now.since(at))
+    }
+}
+
+/// Whether what is shown of a cluster with this health may be old.
+#[must_use]
+pub fn is_stale(health: Health, age: Option<Span>) -> bool {
+    health.is_silence() || age.is_none_or(|age| age > FRESH)
 }
 
 /// What a read saw of one cluster.
@@ -36,21 +71,60 @@ pub struct Part {
     pub name: String,
     /// Its health.
     pub health: Health,
+    /// Why; empty while it is healthy.
+    pub cause: String,
     /// Since when, if the resource manager has judged it.
     pub since: Option<Timestamp>,
+    /// Since when no resource manager has confirmed the health.
+    pub unconfirmed_since: Option<Timestamp>,
     /// How long ago Mesos last confirmed what its shard shows; `None`: never to this leader.
     pub age: Option<Span>,
     /// Since when its shard has heard no resource manager.
     pub no_manager_since: Option<Timestamp>,
     /// What could not be read of it.
     pub unseen: Option<String>,
+    /// Instances of the job that are assigned to it; none: they were not counted.
+    pub instances: Option<u64>,
 }
 
 impl Part {
     /// Whether what it shows may be old.
     #[must_use]
     pub fn is_stale(&self) -> bool {
-        self.health.is_silence() || self.age.is_none_or(|age| age > FRESH)
+        is_stale(self.health, self.age)
+    }
+
+    /// Why what it shows may be old, in a sentence that stays the same while that is so.
+    #[must_use]
+    pub fn stale_reason(&self) -> Option<String> {
+        let Self {
+            name, health, cause, ..
+        } = self;
+        if !self.is_stale() {
+            return None;
+        }
+        let why = if !health.is_silence() {
+            return Some(format!(
+                "Mesos has confirmed nothing at its cluster {name} for {}",
+                FRESH.rounded()
+            ));
+        } else if cause.is_empty() {
+            String::new()
+        } else {
+            format!(": {cause}")
+        };
+        Some(format!("its cluster {name} is {health}{why}"))
+    }
+
+    /// Its instances as a part of a count, if what is shown of them may be old.
+    #[must_use]
+    pub fn unconfirmed(&self) -> Option<UnconfirmedPart<'_>> {
+        let part = UnconfirmedPart {
+            cluster: &self.name,
+            count: self.instances,
+            age: self.age,
+        };
+        (self.is_stale() && self.instances != Some(0)).then_some(part)
     }
 }
 
@@ -64,6 +138,7 @@ impl Federation {
         let states = ask::cluster_states(facts).await?;
         let heartbeats = ask::heartbeats(facts).await?;
         Ok(Self {
+            sightings: facts.sighted(&states, &heartbeats),
             clusters: clusters.into_iter().map(|c| (c.id.clone(), c)).collect(),
             states: states.into_iter().map(|s| (s.cluster.clone(), s)).collect(),
             heartbeats: heartbeats.into_iter().map(|h| (h.cluster.clone(), h)).collect(),
@@ -92,7 +167,7 @@ impl Federation {
     /// `None`: one of them hears it, or no heartbeat is fresh.
     #[must_use]
     pub fn no_manager_since(&self, now: Timestamp) -> Option<Timestamp> {
-        let is_fresh = |h: &&Heartbeat| now.since(h.at) <= FRESH;
+        let is_fresh = |h: &&Heartbeat| now.since(self.sightings.beat_at(h)) <= FRESH;
         let has_left = |h: &&Heartbeat| {
             self.clusters
                 .get(&h.cluster)
@@ -103,26 +178,57 @@ impl Federation {
         since?.into_iter().max()
     }
 
+    /// When the rows of a cluster were confirmed, by this gateway's clock.
+    #[must_use]
+    pub fn moments(&self, id: &ClusterId) -> ClusterMoments {
+        let confirmed_at = |h: &Heartbeat| {
+            let age = h.signs.confirmed_age()?;
+            Some(Timestamp(self.sightings.beat_at(h).0.saturating_sub(age.0)))
+        };
+        ClusterMoments {
+            judged_at: self.states.get(id).map(|row| self.sightings.judged_at(row)),
+            confirmed_at: self.heartbeats.get(id).and_then(confirmed_at),
+        }
+    }
+
     /// What is known of one cluster.
     #[must_use]
     pub fn part(&self, id: &ClusterId, now: Timestamp) -> Part {
-        let state = self.states.get(id);
+        let health = self.states.get(id).map(|s| &s.health);
+        let moments = self.moments(id);
         Part {
             id: id.clone(),
             name: self.name(id),
-            health: state.map(|s| s.health.health).unwrap_or_default(),
-            since: state.map(|s| s.health.since),
-            age: self.heartbeats.get(id).and_then(|h| confirmed_age(h, now)),
+            health: health.map(|h| h.health).unwrap_or_default(),
+            cause: health.map(ClusterHealth::cause).unwrap_or_default(),
+            since: health.map(|h| h.since),
+            unconfirmed_since: moments.unconfirmed_since(now),
+            age: moments.age(now),
             no_manager_since: self.heartbeats.get(id).and_then(|h| h.no_manager_since),
             unseen: None,
+            instances: None,
         }
     }
-}
 
-/// How long ago Mesos last confirmed what a shard shows, as of its last heartbeat.
-fn confirmed_age(heartbeat: &Heartbeat, now: Timestamp) -> Option<Span> {
-    let signs = heartbeat.signs.later(now.since(heartbeat.at));
-    signs.confirmed_age()
+    /// When a record of a cluster was last confirmed that a run's last change at `changed_at` left there: by
+    /// Mesos, or by that change itself. The change bears the shard's time, as the heartbeat does.
+    #[must_use]
+    pub fn record_confirmed_at(&self, id: &ClusterId, changed_at: Timestamp) -> Option<Timestamp> {
+        let heartbeat = self.heartbeats.get(id)?;
+        let beat_at = self.sightings.beat_at(heartbeat);
+        let later = changed_at.since(heartbeat.at);
+        let earlier = heartbeat.at.since(changed_at);
+        let changed_at = Timestamp(beat_at.plus(later).0.saturating_sub(earlier.0));
+        self.moments(id).confirmed_at.max(Some(changed_at))
+    }
+
+    /// Clusters of which what is shown may be old. One without a heartbeat has had no shard, and so no
+    /// instances.
+    pub fn stale_parts(&self, now: Timestamp) -> impl Iterator<Item = Part> {
+        let present = self.clusters.values().filter(|c| c.wish != Wish::Removed);
+        let heard = present.filter(|c| self.heartbeats.contains_key(&c.id));
+        heard.map(move |c| self.part(&c.id, now)).filter(Part::is_stale)
+    }
 }
 
 /// A job as a caller sees it.
@@ -136,7 +242,7 @@ pub struct JobView {
     pub progress: Option<Progress>,
     /// Names of the clusters that `progress` speaks of.
     pub names: BTreeMap<ClusterId, String>,
-    /// Clusters that hold or held a part; empty in lists.
+    /// Clusters that hold or held a part; in lists at most those of which what is shown may be old.
     pub parts: Vec<Part>,
     /// Since when no shard with a fresh heartbeat has heard a resource manager; `None` in lists.
     pub no_manager_since: Option<Timestamp>,
@@ -222,10 +328,56 @@ impl JobView {
         let mut ids: Vec<&ClusterId> = held.chain(assignment.holders.keys()).collect();
         ids.sort();
         ids.dedup();
-        self.parts = ids.into_iter().map(|id| federation.part(id, now)).collect();
+        self.parts = ids
+            .into_iter()
+            .map(|id| Part {
+                instances: Some(assigned_to(assignment, id)),
+                ..federation.part(id, now)
+            })
+            .collect();
         self.no_manager_since = federation.no_manager_since(now);
         self
     }
+
+    /// The same with those of these clusters that hold a part. Without the assignment it is not known which
+    /// do.
+    #[must_use]
+    pub fn with_stale_parts(mut self, assignment: Option<&Assignment>, stale: &[Part]) -> Self {
+        let counted = stale.iter().map(|part| Part {
+            instances: assignment.map(|all| assigned_to(all, &part.id)),
+            ..part.clone()
+        });
+        self.parts = counted.filter(|part| part.instances != Some(0)).collect();
+        self
+    }
+
+    /// Instances by state over all groups, as they are counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for counts in self.progress.iter().flat_map(|p| p.groups.values()) {
+            all.merge(counts);
+        }
+        all
+    }
+
+    /// What of its counts is unconfirmed, in words. What became of a job that has ended is stored, so no
+    /// cluster can change it.
+    #[must_use]
+    pub fn unconfirmed(&self) -> Option<String> {
+        if self.state().is_ended() {
+            return None;
+        }
+        let parts: Vec<UnconfirmedPart<'_>> = self.parts.iter().filter_map(Part::unconfirmed).collect();
+        unconfirmed_of(self.counts().total(), &parts)
+    }
+}
+
+/// How many instances of a job are assigned to a cluster.
+fn assigned_to(assignment: &Assignment, cluster: &ClusterId) -> u64 {
+    let ranges = assignment.groups.values().flatten();
+    let here = ranges.filter(|r| r.cluster == *cluster);
+    here.map(|r| r.range.count()).sum()
 }
 
 /// State of a job by its progress; a job that nobody has looked at waits.
@@ -233,3 +385,7 @@ impl JobView {
 pub fn state(progress: Option<&Progress>) -> JobState {
     progress.map_or(JobState::Waiting, |p| p.state)
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

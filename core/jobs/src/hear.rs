@@ -120,7 +120,14 @@ pub fn hear(
 ) -> Heard {
     let is_it = |r: &Run| (r.generation, r.number) == of;
     if let Some(run) = record.run.as_mut().filter(|r| is_it(r)) {
-        let applied = apply(run, news, now);
+        let was_over = run.state.is_ended();
+        let mut applied = apply(run, news, now);
+        if was_over && !run.state.is_ended() {
+            run.forget_availability();
+            note_own_probes(run, news);
+        }
+        // An adopted run is available from the first update on that shows it well.
+        applied |= news.told == Told::Running && run.is_available() && run.available_at.is_none();
         if applied {
             run.note_availability(now);
         }
@@ -217,6 +224,13 @@ pub(crate) fn note_probes(run: &mut Run, news: &News) -> bool {
     let changed = (run.healthy, run.ready) != (healthy, ready);
     (run.healthy, run.ready) = (healthy, ready);
     changed
+}
+
+/// The same of news that may be about a sidecar, whose probes are its own.
+fn note_own_probes(run: &mut Run, news: &News) {
+    if !matches!(news.of, Whom::Sidecar(_)) {
+        note_probes(run, news);
+    }
 }
 
 fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {

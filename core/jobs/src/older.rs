@@ -10,7 +10,8 @@ use echelon_core_model::{Generation, ReasonCode, RunNumber, RunState, Timestamp}
 /// What becomes of an older run that lives after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OlderFate {
-    /// It is the latest run again; the newer intent, if any, is dropped and must not be launched.
+    /// It is the latest run again; the newer intent, if any, is dropped and must not be launched. Nothing is
+    /// known of its availability: the update that shows it alive is to be applied to it once more.
     Adopted,
     /// It is to be killed once that is stored.
     Stopped,
@@ -92,7 +93,7 @@ pub fn settle_older(
         .is_some_and(|r| r.stopping.is_some() || r.ending.is_some());
     if no_newer && record.ended.is_none() && !wished {
         let run = record.older.remove(at);
-        record.run = Some(back(run, now));
+        record.run = Some(adopted(run, now));
         return OlderFate::Adopted;
     }
     let reason = ReasonCode::HostUnreachable.into();
@@ -107,11 +108,13 @@ pub fn settle_older(
     OlderFate::Stopped
 }
 
-fn back(mut run: Run, now: Timestamp) -> Run {
+/// It has left the lists of endpoints. It returns there when an update shows it well, and not by what was
+/// stored before.
+fn adopted(mut run: Run, now: Timestamp) -> Run {
     run.state = RunState::Running;
     run.since = now;
     run.reason = ReasonCode::Running.into();
     run.ended_at = None;
-    run.note_availability(now);
+    run.forget_availability();
     run
 }

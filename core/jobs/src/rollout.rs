@@ -117,5 +117,7 @@ pub fn fails_at(
         && run.spec_version == target
         && run.available_at.is_none()
         && record.failed_version != target;
-    late.then(|| pause.due(run.started_at.unwrap_or(run.since), within, now))
+    // One that was given up and is back has the whole time again.
+    let since = run.started_at.map_or(run.since, |at| at.max(run.since));
+    late.then(|| pause.due(since, within, now))
 }

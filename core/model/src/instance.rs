@@ -162,6 +162,14 @@ impl Run {
         self.is_available().then(since)
     }
 
+    /// It was ended or given up, and runs after all: what its probes said before counts no more, and it is
+    /// not available until that is observed anew.
+    pub const fn forget_availability(&mut self) {
+        self.healthy = None;
+        self.ready = None;
+        self.available_at = None;
+    }
+
     /// Notes since when it is available, or that it is not. Of an ended run the last word stands.
     pub fn note_availability(&mut self, now: Timestamp) {
         if self.is_available() {

@@ -60,6 +60,7 @@ pub mod sum;
 pub mod time;
 pub mod timetable;
 pub mod token;
+pub mod unconfirmed;
 pub mod volume;
 mod weight;
 

@@ -46,6 +46,17 @@ impl Span {
     pub const fn minutes(n: u64) -> Self {
         Self::seconds(n.saturating_mul(60))
     }
+
+    /// For people, in its largest unit: `12s`, `5m`, `3h`, `2d`.
+    #[must_use]
+    pub fn rounded(self) -> String {
+        match self.0 / 1000 {
+            s if s < 60 => format!("{s}s"),
+            s if s < 3600 => format!("{}m", s / 60),
+            s if s < 86_400 => format!("{}h", s / 3600),
+            s => format!("{}d", s / 86_400),
+        }
+    }
 }
 
 /// In UTC, to the second: `2026-11-22T23:59:59Z`.

@@ -131,7 +131,7 @@ impl Shard {
             self.edit(at, |r| hear(r, (generation, number), news, policy.as_ref(), now));
         }
         match heard {
-            Heard::OlderAlive => self.on_older_alive(run),
+            Heard::OlderAlive => self.on_older_alive(run, news),
             Heard::OlderEnded(older) => {
                 self.note_older(at, &older);
                 self.keep_log(at, &older);
@@ -166,7 +166,7 @@ impl Shard {
 
     /// A run that was given up lives: it is adopted when the newer one is a mere intent and the instance has no volume, else stopped. While
     /// its grace is not known neither is done: it is asked about again when the spec is read.
-    fn on_older_alive(&mut self, run: RunAt) {
+    fn on_older_alive(&mut self, run: RunAt, news: &News) {
         let (at, generation, number) = run;
         let Some(grace) = self.grace(at) else {
             return;
@@ -183,6 +183,9 @@ impl Shard {
                 if let Some(dropped) = newest {
                     self.forget_launch(dropped);
                 }
+                // What it says of the run's probes counts from now on.
+                let policy = self.policy(at.0);
+                self.edit(at, |r| hear(r, (generation, number), news, policy.as_ref(), now));
             }
             Some(OlderFate::Stopped) => {
                 if let Some(older) = self.picture.run(run).cloned() {

@@ -5,6 +5,7 @@ use crate::access::caller;
 use crate::context::Gateway;
 use crate::error::{missing, violations};
 use crate::show::{show_instance, show_job, show_waiting};
+use crate::unconfirmed::with_stale_parts;
 use echelon_core_gateway::change::{Change, Wish, change_goal};
 use echelon_core_gateway::create::{CreateJob, create_job};
 use echelon_core_gateway::ending::end_instances;
@@ -92,6 +93,7 @@ impl JobService for Gateway {
                 } else {
                     list_jobs(&self.facts, read_filter(r)?, asked).await?
                 };
+                let found = with_stale_parts(self, found).await?;
                 unread.clone_from(&found.unread);
                 let total_size = total(&found);
                 let (jobs, next_page_token) = shown(found, |view| self.job(view));

@@ -1,12 +1,12 @@
 //! What is on its way in a job, for its page: the rollout with what came before it, the restart, what fails again and again, and where
 //! the job can be reached.
 
-use super::part::{encode, time};
+use super::part::{encode, time, unconfirmed_part};
 use crate::show::show_job;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::instances::{InstancePage, InstanceView};
 use echelon_core_gateway::view::JobView;
-use echelon_core_model::Timestamp;
+use echelon_core_model::{Span, Timestamp};
 use echelon_proto::echelon::v1;
 use maud::{Markup, html};
 
@@ -153,7 +153,7 @@ pub(super) fn endpoints(view: &JobView, found: &Result<InstancePage, ApiError>) 
             Ok(found) if found.page.items.is_empty() => { p { "None: no instance is available." } }
             Ok(found) => {
                 div.table { table #endpoints {
-                    thead { tr { th { "Instance" } th { "Host" } th { "Ports" } th { "Available since" } th { "Cluster" } th { "Version" } } }
+                    thead { tr { th { "Instance" } th { "Host" } th { "Ports" } th { "Available since" } th { "Cluster" } th { "Age" } th { "Version" } } }
                     tbody { @for i in &found.page.items { (endpoint(i)) } }
                 } }
                 @if found.page.next.is_some() {
@@ -165,14 +165,14 @@ pub(super) fn endpoints(view: &JobView, found: &Result<InstancePage, ApiError>) 
 }
 
 fn endpoint(i: &InstanceView) -> Markup {
-    let run = i.record.as_ref().and_then(|r| r.run.as_ref());
     html! {
-        @if let Some(run) = run { tr {
-            td { (i.group) " " (i.number) }
+        @if let Some((run, source)) = i.endpoint() { tr {
+            td { (i.group) " " (i.number) (unconfirmed_part(&source.part)) }
             td { (run.hostname) }
             td { @for p in &run.ports { (p.name) ":" (p.number) " " } }
-            td { @if let Some(since) = run.available_since() { (time(since)) } }
-            td { (i.cluster.as_ref().map_or("", |c| c.name.as_str())) }
+            td { @if let Some(since) = run.available_at { (time(since)) } }
+            td { (source.part.name) @if let Some(why) = source.part.stale_reason() { ": " span.warn { (why) } } }
+            td { (source.age.map_or_else(|| "unknown".to_owned(), Span::rounded)) }
             td { (run.spec_version) }
         } }
     }

@@ -2,13 +2,13 @@
 
 use super::Fields;
 use super::layout::Page;
-use super::part::{health, page_request, pager, quantity, time};
+use super::part::{health, page_request, pager, quantity, time, unconfirmed};
 use crate::context::Gateway;
-use crate::show::unconfirmed_since;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::clusters::{ClusterView, get_cluster, list_clusters};
 use echelon_core_gateway::hosts::list_hosts;
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_proto::convert::cluster::event_time;
 use maud::{Markup, html};
 
@@ -21,11 +21,18 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
+/// How old what its shard has reported is, where that may be old.
+fn age_words(gateway: &Gateway, view: &ClusterView) -> Option<String> {
+    let now = gateway.now();
+    let is_reported = view.state.as_ref().is_some_and(|s| s.reported.is_some());
+    (is_reported && view.is_stale(now)).then(|| unconfirmed_for(view.moments.age(now)))
+}
+
 /// The health, since when, why, and since when it is unconfirmed.
 fn health_of(gateway: &Gateway, view: &ClusterView) -> Markup {
     let state = view.state.as_ref().map(|s| &s.health);
     let absent = gateway.leaders.manager_absent_since();
-    let unconfirmed = absent.or_else(|| unconfirmed_since(state?, gateway.clock.now()));
+    let not_confirmed = absent.or_else(|| view.moments.unconfirmed_since(gateway.now()));
     html! {
         (health(state.map(|s| s.health).unwrap_or_default()))
         @if let Some(state) = state {
@@ -33,7 +40,7 @@ fn health_of(gateway: &Gateway, view: &ClusterView) -> Markup {
             @if !state.causes.is_empty() { ": " (state.cause()) }
             @if let Some(until) = state.hold_until() { "; takes work like others from " (time(until)) }
         }
-        @if let Some(since) = unconfirmed { " " span.warn { "(unconfirmed since " (time(since)) ")" } }
+        @if let Some(since) = not_confirmed { " " span.warn { "(unconfirmed since " (time(since)) ")" } }
     }
 }
 
@@ -48,7 +55,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
                 td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
                 td { (view.cluster.wish.word()) }
                 td { (health_of(gateway, view)) }
-                td.number { (reported.map_or_else(unknown, |r| r.hosts.to_string())) }
+                td.number { (reported.map_or_else(unknown, |r| r.hosts.to_string())) (unconfirmed(age_words(gateway, view))) }
                 td.number { (amount(Kind::Cpus)) }
                 td.number { (amount(Kind::Memory)) }
             }
@@ -90,6 +97,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
             dt { "Desired" } dd { (view.cluster.wish.word()) }
             dt { "Health" } dd { (health_of(gateway, &view)) }
             dt { "Mesos" } dd { (view.cluster.mesos) }
+            @if let Some(words) = age_words(gateway, &view) { dt { "What is shown of it" } dd.warn { (words) } }
             @if let Some(beat) = &view.heartbeat {
                 dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }
                 dt { "Last event of Mesos" }

@@ -7,6 +7,7 @@ use echelon_core_gateway::instances::{InstanceSeen, get_instance};
 use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::InstanceId;
 use echelon_core_model::instance::Run;
+use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_proto::echelon::v1;
 use maud::{Markup, html};
 use std::time::Duration;
@@ -52,6 +53,7 @@ fn summary(seen: &InstanceSeen) -> Markup {
         dl {
             dt { "State" } dd { (run_state(i.state)) ": " (i.reason) @if let Some(at) = i.since { ", since " (time(at)) } }
             @if let Some(part) = &i.cluster { dt { "Cluster" } dd { (part.name) " (" (health(part.health)) ")" } }
+            @if i.is_stale() { dt { "Shown" } dd.warn { (unconfirmed_for(i.age())) } }
             @if let Some(r) = record.filter(|r| r.attempts > 0) { dt { "Failed runs" } dd { (r.attempts) } }
         }
         @for run in runs { (one_run(seen, run)) }

@@ -3,7 +3,9 @@
 use super::Fields;
 use super::changes::{ENDPOINTS, changes, endpoints};
 use super::layout::Page;
-use super::part::{encode, health, job_state, page_request, pager, run_state, time};
+use super::part::{
+    encode, health, job_state, page_request, pager, run_state, time, unconfirmed, unconfirmed_part,
+};
 use crate::context::Gateway;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::events::list_events;
@@ -17,6 +19,7 @@ use echelon_core_gateway::view::{JobView, Part};
 use echelon_core_model::RunState;
 use echelon_core_model::spec::{GroupSpec, JobKind};
 use echelon_core_model::store::Event;
+use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_proto::convert::quantity;
 use echelon_proto::echelon::v1;
 use maud::{Markup, html};
@@ -111,6 +114,7 @@ fn summary(view: &JobView) -> Markup {
                     "; " (group) ":"
                     @for s in RunState::ALL.into_iter().filter(|s| counts.get(*s) > 0) { " " (counts.get(s)) " " (s) }
                 }
+                (unconfirmed(view.unconfirmed()))
             }
             @if !view.parts.is_empty() {
                 dt { "Clusters" } dd { @for part in &view.parts { (cluster(part)) " " } }
@@ -133,8 +137,8 @@ fn summary(view: &JobView) -> Markup {
 fn cluster(part: &Part) -> Markup {
     html! {
         a #{ "part-" (part.id) } href={ "/clusters/" (part.id) } { (part.name) } " (" (health(part.health))
-        @if part.is_stale() { ", what is shown of it may be old" }
-        ")"
+        @if let Some(n) = part.instances.filter(|n| *n > 0) { ", " (n) " instances" }
+        ")" (unconfirmed_part(part))
     }
 }
 
@@ -207,7 +211,7 @@ fn instance(view: &JobView, i: &InstanceView) -> Markup {
     html! {
         tr {
             td { a #{ "i-" (i.group) "-" (i.number) } href={ "/jobs/" (view.head.job) "/" (i.group) "/" (i.number) } { (i.group) " " (i.number) } }
-            td { (run_state(i.state)) @if i.cluster.as_ref().is_some_and(Part::is_stale) { " " span.warn { "(may be old)" } } }
+            td { (run_state(i.state)) (unconfirmed(i.is_stale().then(|| unconfirmed_for(i.age())))) }
             td { (i.cluster.as_ref().map_or("", |c| c.name.as_str())) }
             td { (run.map_or("", |r| &r.hostname)) }
             td { (i.reason) }

@@ -2,13 +2,13 @@
 
 use super::Fields;
 use super::layout::Page;
-use super::part::{job_state, page_request, pager, time};
+use super::part::{job_state, page_request, pager, time, unconfirmed};
 use crate::context::Gateway;
+use crate::unconfirmed::with_stale_parts;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::jobs::list_jobs;
 use echelon_core_gateway::view::JobView;
 use echelon_core_model::RunState;
-use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{JobFilter, JobState};
 use maud::{Markup, html};
 
@@ -45,18 +45,9 @@ fn form(fields: &Fields) -> Markup {
     }
 }
 
-/// Instances of all groups by state.
-pub(super) fn counts(view: &JobView) -> Counts {
-    let mut all = Counts::default();
-    for counts in view.progress.iter().flat_map(|p| p.groups.values()) {
-        all.merge(counts);
-    }
-    all
-}
-
 fn row(view: &JobView) -> Markup {
     let head = &view.head;
-    let all = counts(view);
+    let all = view.counts();
     html! {
         tr {
             td { a #{ "j-" (head.job) } href={ "/jobs/" (head.job) } { (head.name) } }
@@ -65,7 +56,7 @@ fn row(view: &JobView) -> Markup {
             td { (head.pool) }
             td { (head.owner) }
             td.number { (view.instances()) }
-            td.number { (all.get(RunState::Running)) }
+            td.number { (all.get(RunState::Running)) (unconfirmed(view.unconfirmed())) }
             td.number { (all.get(RunState::Succeeded)) }
             td.number { (all.get(RunState::Failed)) }
             td { (time(head.job.created_at())) }
@@ -75,6 +66,7 @@ fn row(view: &JobView) -> Markup {
 
 pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiError> {
     let found = list_jobs(&gateway.facts, filter(fields), page_request(fields, "page")).await?;
+    let found = with_stale_parts(gateway, found).await?;
     let live = html! {
         @if found.items.is_empty() { p { "No job passes. A first one: " code { "echelon job run examples/hello.yaml" } } }
         @else {

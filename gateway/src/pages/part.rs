@@ -2,9 +2,11 @@
 
 use super::Fields;
 use echelon_core_gateway::page::PageRequest;
+use echelon_core_gateway::view::Part;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::JobState;
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_core_model::{RunState, Timestamp};
 use maud::{Markup, html};
 
@@ -59,6 +61,16 @@ pub(super) fn run_state(state: Option<RunState>) -> Markup {
         Some(state) => html! { span class={ "state " (run_class(state)) } { (state) } },
         None => html! { span.state.bad { "unknown" } },
     }
+}
+
+/// What is unconfirmed beside a state or a count, where anything is.
+pub(super) fn unconfirmed(words: Option<String>) -> Markup {
+    html! { @if let Some(words) = words { " " span.warn { "(" (words) ")" } } }
+}
+
+/// The same for what comes from one cluster.
+pub(super) fn unconfirmed_part(part: &Part) -> Markup {
+    unconfirmed(part.is_stale().then(|| unconfirmed_for(part.age)))
 }
 
 /// How a cluster is heard.

@@ -105,12 +105,13 @@ fn running(number: u32) -> Run {
     Run {
         number: RunNumber(number),
         started_at: Some(Timestamp(1)),
+        available_at: Some(Timestamp(1)),
         ..Run::first(RunState::Running, HostId::new("h"), "host-1", Timestamp(1))
     }
 }
 
 /// Instance 0 of `hello` runs on cluster `c`, whose shard listens at `address`.
-async fn place(world: &World, job: JobId, address: String) {
+pub(crate) async fn place(world: &World, job: JobId, address: String) {
     let (cluster, main, epoch) = (ClusterId::new("c"), GroupName::new("main"), Epoch(1));
     let added = Cluster {
         mesos: "http://127.0.0.1:1".into(),

@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod ages;
 mod control;
 mod grpc;
 mod host_pools;

@@ -23,13 +23,13 @@ use tokio_stream::wrappers::TcpListenerStream;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process in a role that answers as it is told.
-struct Leader {
+pub(crate) struct Leader {
     state: watch::Sender<RoleState>,
     candidacy: Candidacy,
 }
 
 impl Leader {
-    async fn start(world: &World, role: Role, epoch: u64) -> Self {
+    pub(crate) async fn start(world: &World, role: Role, epoch: u64) -> Self {
         let leader = Self::elected(world, &role, epoch).await;
         leader.candidacy.publish(Epoch(epoch)).await.unwrap();
         leader
@@ -71,7 +71,7 @@ impl Leader {
 }
 
 /// Asks for a path until the answer is as expected.
-async fn until(world: &World, path: &str, expected: impl Fn(&Answer) -> bool) -> Answer {
+pub(crate) async fn until(world: &World, path: &str, expected: impl Fn(&Answer) -> bool) -> Answer {
     let began = Instant::now();
     loop {
         let answer = world.get(path).await;
@@ -96,7 +96,7 @@ fn stale(answer: &Answer) -> Option<&str> {
 }
 
 /// The value of a condition of `/readyz`: whether it holds.
-fn holds(answer: &Answer, name: &str) -> Option<bool> {
+pub(crate) fn holds(answer: &Answer, name: &str) -> Option<bool> {
     let report = answer.json();
     let all = report["conditions"].as_array().unwrap().clone();
     let found = all.into_iter().find(|condition| condition["name"] == name)?;

@@ -6,6 +6,8 @@ use echelon_core_gateway::apply::{WantedPool, WantedTree, apply_pools, plan_pool
 use echelon_core_gateway::call::CheckAnswer;
 use echelon_core_gateway::pools::{PoolChange, create_pool, delete_pool, get_pool, update_pool};
 use echelon_core_gateway::port::Facts;
+use echelon_core_gateway::sightings::Sightings;
+use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PreemptWithin, PriorityBounds};
@@ -28,6 +30,10 @@ impl Facts for Stored {
 
     async fn check_instances(&self, _: WantedInstances) -> CheckAnswer {
         None
+    }
+
+    fn sighted(&self, _: &[ClusterState], _: &[Heartbeat]) -> Sightings {
+        Sightings::default()
     }
 
     async fn pause(&self, _: Span) {}

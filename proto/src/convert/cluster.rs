@@ -56,6 +56,8 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         health_since: observed.map(|h| timestamp(h.since)),
         health_causes: causes(observed),
         health_unconfirmed_since: None,
+        age: None,
+        stale: false,
         silence: observed.map_or(0, |h| h.silence),
         silence_waited: silent.map(|h| duration(h.waited)),
         silence_doubted: silent.map(|h| duration(h.doubted)),

@@ -1,21 +1,19 @@
 //! Puts one instance together from the job's wish, its assignment and its holder's blocks.
 
+use super::blocks::{Blocks, FoundRecord};
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use crate::progress;
 use crate::view::{Federation, Part};
-use echelon_core_model::assignment::{AssignedRange, Assignment};
-use echelon_core_model::bucket::BLOCK_SIZE;
+use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::Heartbeat;
-use echelon_core_model::instance::{InstanceRecord, SliceRow};
+use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::job::{Desired, Head, Progress};
 use echelon_core_model::spec::{GroupSpec, JobSpec, OnSilence};
-use echelon_core_model::store::{Answer, Consistency, Query};
 use echelon_core_model::{
-    ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, RunState, Timestamp,
+    ClusterId, Generation, GroupName, InstanceNumber, RangeSet, Reason, ReasonCode, RunState, Span, Timestamp,
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 /// An instance as a caller sees it.
 #[derive(Debug, Clone)]
@@ -34,10 +32,66 @@ pub struct InstanceView {
     pub cluster: Option<Part>,
     /// What is stored of it.
     pub record: Option<InstanceRecord>,
+    /// Where that comes from.
+    pub source: Option<RecordSource>,
     /// Whether its goal is met or given up.
     pub ended: bool,
     /// Whether it fails again and again.
     pub crash_loops: bool,
+}
+
+/// Where what is stored of an instance comes from.
+#[derive(Debug, Clone)]
+pub struct RecordSource {
+    /// The cluster whose shard has stored it: the holder, or the former one until the holder has taken it
+    /// over.
+    pub part: Part,
+    /// The generation at which that cluster holds, or held, the instance; none: the instance was released
+    /// there, and is assigned to no cluster.
+    pub generation: Option<Generation>,
+    /// How long ago the record was last confirmed, by Mesos or by its own last change; none: that is not
+    /// known.
+    pub age: Option<Span>,
+}
+
+impl InstanceView {
+    /// The cluster that what is shown of it comes from.
+    #[must_use]
+    pub fn shown_of(&self) -> Option<&Part> {
+        let source = self.source.as_ref().map(|source| &source.part);
+        source.or(self.cluster.as_ref())
+    }
+
+    /// Whether what is shown of it may be old.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.state.is_none() || self.shown_of().is_some_and(Part::is_stale)
+    }
+
+    /// How long ago what is shown of it was last confirmed; none: that is not known.
+    #[must_use]
+    pub fn age(&self) -> Option<Span> {
+        match &self.source {
+            Some(source) => source.age,
+            None => self.cluster.as_ref().and_then(|part| part.age),
+        }
+    }
+
+    /// Its run as an endpoint, if others can rely on that, and where it is. A run stays in the list while its
+    /// cluster is silent, until another cluster has taken the instance over.
+    ///
+    /// What has left the list for good does not return for the same run:
+    /// - A run that was given up, or lost, is not available. If it is adopted after all, it has no
+    ///   `available_at` until an update of Mesos shows it well once more.
+    /// - A run of a generation that another one has replaced is not listed, whatever is stored of it.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<(&Run, &RecordSource)> {
+        let run = self.record.as_ref()?.run.as_ref()?;
+        let source = self.source.as_ref()?;
+        let is_proven = run.is_available() && run.available_at.is_some();
+        let is_present = source.generation == Some(run.generation);
+        (is_proven && is_present).then_some((run, source))
+    }
 }
 
 /// A job with all that is known around its instances.
@@ -48,132 +102,6 @@ pub(super) struct Scene {
     assignment: Assignment,
     federation: Federation,
     now: Timestamp,
-}
-
-/// What the holders of a window of numbers have stored.
-#[derive(Default)]
-pub(super) struct Blocks {
-    records: BTreeMap<(ClusterId, InstanceNumber), InstanceRecord>,
-    rows: BTreeMap<ClusterId, SliceRow>,
-    asked: BTreeSet<ClusterId>,
-    unseen: BTreeMap<ClusterId, RangeSet>,
-}
-
-/// The clusters that held indexes last which are assigned to none now, with those of a window.
-fn last_holders(assignment: &Assignment, group: &GroupName, window: &RangeSet) -> Vec<(ClusterId, RangeSet)> {
-    let released = assignment.released.get(group).into_iter().flatten();
-    let with_records = released.filter_map(|(holder, set)| Some((holder.cluster.clone()?, set)));
-    with_records
-        .map(|(cluster, set)| (cluster, set.intersect(window)))
-        .filter(|(_, inside)| !inside.is_empty())
-        .collect()
-}
-
-impl Blocks {
-    /// Reads the blocks of every holder, and of former holders where the new one may not have taken over yet.
-    pub(super) async fn read<F: Facts>(
-        facts: &F,
-        scene: &Scene,
-        group: &GroupName,
-        window: &RangeSet,
-    ) -> Self {
-        let mut wanted: BTreeMap<ClusterId, RangeSet> = BTreeMap::new();
-        for r in scene.assignment.ranges(group) {
-            let range: RangeSet = std::iter::once(r.range).collect();
-            let inside = range.intersect(window);
-            for inside in inside.ranges() {
-                wanted.entry(r.cluster.clone()).or_default().insert(*inside);
-                if let Some((former, _)) = &r.former {
-                    wanted.entry(former.clone()).or_default().insert(*inside);
-                }
-            }
-        }
-        for (cluster, inside) in last_holders(&scene.assignment, group, window) {
-            let set = wanted.entry(cluster).or_default();
-            *set = set.union(&inside);
-        }
-        let mut out = Self::default();
-        for (cluster, numbers) in wanted {
-            out.read_cluster(facts, (scene.head.job, group), cluster, numbers)
-                .await;
-        }
-        out
-    }
-
-    async fn read_cluster<F: Facts>(
-        &mut self,
-        facts: &F,
-        (job, group): (JobId, &GroupName),
-        cluster: ClusterId,
-        numbers: RangeSet,
-    ) {
-        self.asked.insert(cluster.clone());
-        let (Some(first), Some(last)) = (numbers.ranges().first(), numbers.ranges().last()) else {
-            return;
-        };
-        let query = Query::GroupBlocks {
-            cluster: cluster.clone(),
-            job,
-            group: group.clone(),
-            first: first.first / BLOCK_SIZE,
-            last: last.last / BLOCK_SIZE,
-        };
-        let Ok(Some(Answer::Blocks(blocks, rows))) = ask::try_read(facts, query, Consistency::Quorum).await
-        else {
-            self.unseen.insert(cluster, numbers);
-            return;
-        };
-        for (n, record) in blocks.into_iter().flat_map(|b| b.instances) {
-            self.records.insert((cluster.clone(), n), record);
-        }
-        self.rows
-            .extend(rows.into_iter().map(|row| (cluster.clone(), row)));
-    }
-
-    /// Every cluster that was asked, with the numbers that could not be read.
-    pub(super) fn clusters(&self) -> impl Iterator<Item = (&ClusterId, Option<&RangeSet>)> {
-        self.asked.iter().map(|c| (c, self.unseen.get(c)))
-    }
-
-    fn is_unseen(&self, cluster: &ClusterId, n: InstanceNumber) -> bool {
-        self.unseen.get(cluster).is_some_and(|set| set.contains(n))
-    }
-
-    /// The record of an index that is assigned to no cluster, where its last holder has one.
-    fn last_record(
-        &self,
-        assignment: &Assignment,
-        group: &GroupName,
-        n: InstanceNumber,
-    ) -> Option<&InstanceRecord> {
-        let window: RangeSet = std::iter::once(n).collect();
-        let holders = last_holders(assignment, group, &window).into_iter();
-        let mut records = holders.filter_map(|(cluster, _)| self.records.get(&(cluster, n)));
-        records.next()
-    }
-
-    /// The record of an index of a range; an error where it could not be read.
-    fn record(&self, range: &AssignedRange, n: InstanceNumber) -> Result<Option<&InstanceRecord>, ClusterId> {
-        let of = |cluster: &ClusterId| self.records.get(&(cluster.clone(), n));
-        if self.is_unseen(&range.cluster, n) {
-            return Err(range.cluster.clone());
-        }
-        let own = of(&range.cluster);
-        let taken_over = self
-            .rows
-            .get(&range.cluster)
-            .and_then(|row| row.taken_over.get(&range.generation))
-            .is_some_and(|set| set.contains(n));
-        match &range.former {
-            Some((former, _)) if !taken_over && own.is_none_or(|r| r.generation < range.generation) => {
-                if self.is_unseen(former, n) {
-                    return Err(former.clone());
-                }
-                Ok(of(former).or(own))
-            }
-            _ => Ok(own),
-        }
-    }
 }
 
 impl Scene {
@@ -221,6 +149,10 @@ impl Scene {
         next.map_or_else(|| assigned.clone(), |next| assigned.union(&next))
     }
 
+    pub(super) const fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
     pub(super) fn part(&self, cluster: &ClusterId) -> Part {
         self.federation.part(cluster, self.now)
     }
@@ -238,11 +170,13 @@ impl Scene {
     pub(super) fn instance(&self, group: &GroupName, n: InstanceNumber, blocks: &Blocks) -> InstanceView {
         let range = self.assignment.ranges(group).iter().find(|r| r.range.contains(n));
         let cluster = range.map(|r| self.part(&r.cluster));
-        let record = match range.map(|r| blocks.record(r, n)) {
-            None => blocks.last_record(&self.assignment, group, n).cloned(),
-            Some(Ok(record)) => record.cloned(),
+        let found = match range.map(|r| blocks.record(r, n)) {
+            None => blocks.last_record(&self.assignment, group, n),
+            Some(Ok(found)) => found,
             Some(Err(unseen)) => return self.unknown(group, n, cluster, &unseen),
         };
+        let source = found.as_ref().map(|found| self.source(found));
+        let record = found.map(|found| found.record.clone());
         let state = record.as_ref().map_or(RunState::Pending, InstanceRecord::state);
         let (reason, since) = self.reason(group, state, record.as_ref(), cluster.as_ref());
         let over = state == RunState::Pending && self.progress.state.is_ended();
@@ -256,6 +190,23 @@ impl Scene {
             crash_loops: record.as_ref().is_some_and(|r| self.is_crash_looping(group, r)),
             ended: over || record.as_ref().is_some_and(|r| r.ended.is_some()),
             record,
+            source,
+        }
+    }
+
+    fn source(&self, found: &FoundRecord<'_>) -> RecordSource {
+        let run = found.record.run.as_ref();
+        let confirmed_at = match run {
+            Some(run) => {
+                let changed_at = run.available_at.map_or(run.since, |at| at.max(run.since));
+                self.federation.record_confirmed_at(found.cluster, changed_at)
+            }
+            None => self.federation.moments(found.cluster).confirmed_at,
+        };
+        RecordSource {
+            part: self.part(found.cluster),
+            generation: found.generation,
+            age: confirmed_at.map(|at| self.now.since(at)),
         }
     }
 
@@ -275,6 +226,7 @@ impl Scene {
             since: None,
             cluster,
             record: None,
+            source: None,
             ended: false,
             crash_loops: false,
         }

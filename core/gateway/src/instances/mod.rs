@@ -3,10 +3,11 @@
 //! shown as unknown, never as absent (law 3).
 
 mod assemble;
+mod blocks;
 mod numbers;
 mod outlook;
 
-pub use assemble::InstanceView;
+pub use assemble::{InstanceView, RecordSource};
 
 use crate::error::{ApiError, ErrorReason};
 use crate::lookup;
@@ -14,8 +15,8 @@ use crate::page::{self, Page, PageRequest};
 use crate::port::Facts;
 use crate::resource::JobRef;
 use crate::view::Part;
-use assemble::{Blocks, Scene};
-use echelon_core_model::instance::Run;
+use assemble::Scene;
+use blocks::Blocks;
 use echelon_core_model::job::Head;
 use echelon_core_model::{GroupName, InstanceNumber, JobId, RangeSet, RunState, Timestamp};
 use std::collections::BTreeSet;
@@ -186,11 +187,16 @@ impl Walk {
         for n in window.numbers() {
             let view = self.scene.instance(group, n, &blocks);
             let on = |c: &Part| c.name == self.filter.cluster || c.id.as_str() == self.filter.cluster;
-            let here = self.filter.cluster.is_empty() || view.cluster.as_ref().is_some_and(on);
+            // An endpoint is where its run is, which may be the former holder.
+            let place = if self.filter.available {
+                view.shown_of()
+            } else {
+                view.cluster.as_ref()
+            };
+            let here = self.filter.cluster.is_empty() || place.is_some_and(on);
             let state =
                 self.filter.states.is_empty() || view.state.is_none_or(|s| self.filter.states.contains(&s));
-            let run = view.record.as_ref().and_then(|r| r.run.as_ref());
-            let available = !self.filter.available || run.is_some_and(Run::is_available);
+            let available = !self.filter.available || view.endpoint().is_some();
             if here && state && available {
                 self.found.push(view);
             }

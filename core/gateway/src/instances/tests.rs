@@ -13,6 +13,8 @@ use echelon_core_model::{
 use echelon_core_testkit::build::{JobBuilder, job_id, main_group};
 use std::collections::BTreeMap;
 
+mod endpoints;
+
 const JOB: JobId = job_id(7);
 
 /// A job with an assignment and what clusters stored of it.
@@ -414,38 +416,6 @@ fn one_instance_is_found_or_is_not() {
     assert_eq!(get("main", 1), Ok(1));
     assert_eq!(get("main", 2), Err(Code::NotFound));
     assert_eq!(get("other", 0), Err(Code::NotFound));
-}
-
-#[test]
-fn endpoints_are_those_that_others_can_rely_on_and_an_unread_part_is_an_error() {
-    let with = |change: fn(&mut Run)| {
-        let mut record = in_state(RunState::Running, 1);
-        change(record.run.as_mut().unwrap());
-        record
-    };
-    let mut case = Case::new(4)
-        .held((0, 3), "a", 1, None)
-        .record("a", 0, with(|_| {}))
-        .record("a", 1, with(|r| r.ready = Some(false)))
-        .record("a", 2, with(|r| r.probes.readiness = true))
-        .record("a", 3, with(|r| r.state = RunState::Stopping));
-    case.store.assignments.insert(JOB, case.assignment.clone());
-    let listed = |case: &mut Case| {
-        let page = PageRequest {
-            size: 100,
-            token: String::new(),
-        };
-        run(&mut case.store, move |facts| async move {
-            list_endpoints(&facts, &JobRef::Id(JOB), InstanceFilter::default(), page, NOW).await
-        })
-    };
-    let found = listed(&mut case).unwrap();
-    let numbers: Vec<u32> = found.page.items.iter().map(|i| i.number.0).collect();
-    assert_eq!(numbers, [0]);
-    case.store.broken.insert(ClusterId::new("a"));
-    let unread = listed(&mut case).map(drop).unwrap_err();
-    assert_eq!(unread.reason, ErrorReason::StorageUnavailable);
-    assert!(unread.message.contains("main 0-3"), "{unread}");
 }
 
 /// What is said of an instance whose host has been silent since a leader had observed ten minutes.

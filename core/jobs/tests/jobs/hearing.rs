@@ -105,6 +105,7 @@ fn a_volume_is_used_once_its_run_may_have_been_there() {
 #[test]
 fn what_probes_say_is_kept_until_they_say_otherwise() {
     let mut r = record(RunState::Running);
+    r.run.as_mut().unwrap().note_availability(NOW);
     let mut hears = |told, healthy, ready| {
         let news = News {
             healthy,

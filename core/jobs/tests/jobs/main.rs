@@ -1,6 +1,8 @@
 //! Rules about single instances as tables.
 
 #[cfg(test)]
+mod availability;
+#[cfg(test)]
 mod evidence;
 #[cfg(test)]
 mod hearing;

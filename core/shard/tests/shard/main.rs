@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod adopt;
 #[cfg(test)]
+mod adoption;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod between;
