@@ -36,6 +36,7 @@ pub mod log;
 pub mod nearest;
 pub mod overrides;
 pub mod pause;
+pub mod platform;
 pub mod pod;
 pub mod pool;
 pub mod ports;

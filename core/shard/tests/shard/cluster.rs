@@ -643,7 +643,7 @@ pub fn status(task: &str, state: TaskState, host: Option<HostId>) -> TaskStatus 
         state,
         host,
         uuid: None,
-        by_executor: false,
+        source: None,
         reconciliation: false,
         reason: String::new(),
         message: String::new(),
