@@ -56,6 +56,7 @@ pub mod siting;
 pub mod spec;
 pub mod spec_digest;
 pub mod start_ban;
+pub mod starts;
 pub mod store;
 pub mod sum;
 pub mod time;

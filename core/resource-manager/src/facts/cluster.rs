@@ -5,6 +5,7 @@ use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
 use crate::facts::same_master::MasterRecord;
 use crate::facts::settling::Settling;
+use crate::facts::starts::KnownStarts;
 use crate::facts::unsent::Unsent;
 use crate::lifecycle::cluster_removal::RemovalProgress;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
@@ -82,6 +83,8 @@ pub struct ClusterView {
     pub fits: KnownFits,
     /// What its shard observes, as reported last, and when this leader heard that.
     pub signs: Option<(ShardSigns, Timestamp)>,
+    /// How many of its starts fail, as reported last.
+    pub(crate) starts: KnownStarts,
     /// When this leader last judged its health.
     pub judged_at: Option<Timestamp>,
     /// Its last heartbeat, and when this leader saw it change.
@@ -202,6 +205,7 @@ impl ClusterView {
             capacity: self.capacity.clone(),
             fits: self.fits.clone(),
             signs: self.signs,
+            starts: self.starts.clone(),
             judged_at: self.judged_at,
             heartbeat: self.heartbeat.clone(),
             silent_for: self.silent_for,

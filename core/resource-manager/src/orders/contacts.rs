@@ -6,6 +6,7 @@ use crate::facts::cluster::ClusterView;
 use crate::facts::health::{HealthEvidence, JudgementTime, changed_state, evidence, judge};
 use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
+use crate::facts::starts::compare_starts;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
 use echelon_core_model::cluster::Wish;
@@ -35,6 +36,7 @@ impl ResourceManager {
         for (cluster, other) in refuse_same(&mut self.picture.facts.clusters, now) {
             out.push(Effect::Alarm(Alarm::SameMaster { cluster, other }));
         }
+        compare_starts(&mut self.picture.facts.clusters, now);
         let half = Span(self.config.silent_after.0 / 2);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut claimed, mut changed, mut is_other) = (Vec::new(), Vec::new(), false);
