@@ -575,6 +575,7 @@ fn report() -> impl Strategy<Value = Report> {
         vec(any_of::job(), 0..3).prop_map(ReportPart::Archived),
         any_of::class_fits().prop_map(ReportPart::Fits),
         any_of::shard_signs().prop_map(ReportPart::Signs),
+        any_of::start_counts().prop_map(ReportPart::Starts),
         (any::<bool>(), any::<bool>(), vec(found_slice(), 0..3))
             .prop_map(|(begins, ends, slices)| { ReportPart::Found(Found { begins, ends, slices }) }),
         capacity,

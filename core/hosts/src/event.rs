@@ -2,6 +2,7 @@
 
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
+use echelon_core_model::platform::EndSource;
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp, VolumeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,8 +149,8 @@ pub struct TaskStatus {
     pub host: Option<HostId>,
     /// Set when the update is kept by the agent until it is acknowledged (R93): 16 bytes.
     pub uuid: Option<[u8; 16]>,
-    /// Whether the task's executor says it, and neither its agent nor the master.
-    pub by_executor: bool,
+    /// Which part of Mesos reports it, when told.
+    pub source: Option<EndSource>,
     /// Whether it answers a reconciliation.
     pub reconciliation: bool,
     /// Mesos' reason, as its enum's name without the prefix; empty when not told.

@@ -355,6 +355,7 @@ fn shortened(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::platform::{EndSource, platform_cause};
     use std::collections::BTreeSet;
 
     fn told(state: TaskState, reason: &str, message: &str) -> Reason {
@@ -363,7 +364,7 @@ mod tests {
             state,
             host: None,
             uuid: None,
-            by_executor: false,
+            source: None,
             reconciliation: false,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -432,6 +433,29 @@ mod tests {
         ] {
             assert_eq!(told(state, reason, message).code, expected, "{state:?} {reason}");
         }
+    }
+
+    #[test]
+    fn no_reason_that_is_the_runs_own_counts_as_a_fault_of_the_platform() {
+        let own = [
+            ReasonCode::OutOfMemory,
+            ReasonCode::OutOfDisk,
+            ReasonCode::KilledByHost,
+            ReasonCode::Killed,
+            ReasonCode::Preempted,
+            ReasonCode::DeadlineExceeded,
+            ReasonCode::HostDraining,
+            ReasonCode::GoneByOperator,
+            ReasonCode::LaunchInvalid,
+            ReasonCode::LaunchUnauthorized,
+        ];
+        let counts = |m: &Meaning| {
+            let mut sources = EndSource::ALL.into_iter();
+            sources.any(|source| platform_cause(source, m.word, "").is_some())
+        };
+        let is_own = |m: &&Meaning| m.code.is_some_and(|code| own.contains(&code));
+        assert!(REASONS.iter().filter(is_own).all(|m| !counts(m)));
+        assert_eq!(REASONS.iter().filter(|m| counts(m)).count(), 14);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! first, and does not say whether it knows the task.
 
 use crate::event::{TaskState, TaskStatus};
+use echelon_core_model::platform::EndSource;
 
 /// How the refusals of a master begin: it tracks the task, the task's agent is unreachable, or the agent has an executor of that id.
 const BY_MASTER: [&str; 3] = [
@@ -49,7 +50,7 @@ pub fn was_launched_before(status: &TaskStatus) -> bool {
             said.is_some_and(|said| BY_MASTER.iter().any(|sentence| said.starts_with(sentence)))
         }
         // What an executor says proves nothing: a task may have one of its own.
-        TaskState::Dropped if status.uuid.is_some() && !status.by_executor => {
+        TaskState::Dropped if status.uuid.is_some() && status.source != Some(EndSource::Executor) => {
             BY_AGENT.contains(&(&*status.reason, &*status.message))
         }
         _ => false,
@@ -74,7 +75,7 @@ mod tests {
             state,
             host: None,
             uuid: (state == TaskState::Dropped).then_some([1; 16]),
-            by_executor: false,
+            source: None,
             reconciliation: false,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -177,7 +178,7 @@ mod tests {
             "the master keeps nothing that it says itself"
         );
         let by_executor = TaskStatus {
-            by_executor: true,
+            source: Some(EndSource::Executor),
             ..said(TaskState::Dropped, "EXECUTOR_TERMINATED", "Executor terminated")
         };
         assert!(!was_launched_before(&by_executor));

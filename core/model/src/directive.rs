@@ -16,6 +16,7 @@ use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::restart::GroupRestarts;
 use crate::rollout::Rollout;
+use crate::starts::StartCounts;
 use crate::store::Leadership;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
@@ -204,6 +205,9 @@ pub enum ReportPart {
     Fits(ClassFits),
     /// What the shard observes of itself and its cluster.
     Signs(ShardSigns),
+    /// How many starts were begun of late, and how many failed. It is reported when it changes, at most every five
+    /// seconds.
+    Starts(StartCounts),
     /// The directive was refused: the shard obeys a newer resource manager.
     Superseded(Epoch),
 }

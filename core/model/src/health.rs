@@ -5,6 +5,7 @@
 //! stored value and never computes another one.
 
 use crate::bucket::fnv1a;
+use crate::platform::PlatformCause;
 use crate::time::{Span, Timestamp};
 use std::fmt;
 
@@ -101,6 +102,13 @@ pub enum HealthCause {
     StorageSlow,
     /// Its Mesos master is that of another cluster, so its hosts are counted there.
     SameMaster,
+    /// Many starts fail there by the platform, and do not elsewhere.
+    StartsFail {
+        /// The median share of starts that failed, over groups of starts, in percent.
+        percent: u32,
+        /// What most of the groups that fail there fail by.
+        by: PlatformCause,
+    },
 }
 
 impl HealthCause {
@@ -122,6 +130,7 @@ impl HealthCause {
             Self::AgentsUnreachable { unreachable, of } => (9, unreachable, of),
             Self::StorageSlow => (10, 0, 0),
             Self::SameMaster => (11, 0, 0),
+            Self::StartsFail { percent, by } => (12, percent, by.number()),
         }
     }
 
@@ -143,8 +152,24 @@ impl HealthCause {
             },
             10 => Self::StorageSlow,
             11 => Self::SameMaster,
+            12 => match PlatformCause::from_number(of) {
+                Some(by) if figure <= 100 => Self::StartsFail { percent: figure, by },
+                _ => return None,
+            },
             _ => return None,
         })
+    }
+
+    /// Its figures for people: so many of so many.
+    #[must_use]
+    pub const fn figures(self) -> (u32, u32) {
+        match self {
+            Self::StartsFail { percent, .. } => (percent, 100),
+            other => {
+                let (_, count, of) = other.parts();
+                (count, of)
+            }
+        }
     }
 
     /// The word of the API.
@@ -162,13 +187,32 @@ impl HealthCause {
             Self::AgentsUnreachable { .. } => "agents-unreachable",
             Self::StorageSlow => "storage-slow",
             Self::SameMaster => "same-master",
+            Self::StartsFail { .. } => "starts-fail",
         }
     }
 
-    /// Whether a cluster with this cause takes new work all the same.
+    /// Whether it is about starts that fail, whatever its figures.
     #[must_use]
-    pub const fn takes_work(self) -> bool {
-        matches!(self, Self::AgentsUnreachable { .. } | Self::StorageSlow)
+    pub const fn is_of_starts(&self) -> bool {
+        matches!(self, Self::StartsFail { .. })
+    }
+
+    /// Whether a degraded cluster with this cause takes new work all the same.
+    #[must_use]
+    pub const fn new_work(self) -> NewWork {
+        match self {
+            Self::AgentsUnreachable { .. } | Self::StorageSlow => NewWork::Taken,
+            Self::StartsFail { .. } => NewWork::LastResort,
+            Self::NoReport
+            | Self::ShardSilent
+            | Self::StreamSilent
+            | Self::ShardFrozen
+            | Self::MesosFailover
+            | Self::NotSubscribed
+            | Self::MesosHung
+            | Self::NoAgents
+            | Self::SameMaster => NewWork::Refused,
+        }
     }
 }
 
@@ -190,11 +234,12 @@ impl fmt::Display for HealthCause {
             }
             Self::StorageSlow => f.write_str("its shard waits for storage"),
             Self::SameMaster => f.write_str("its Mesos master is that of another cluster"),
+            Self::StartsFail { percent, by } => write!(f, "{percent} % of starts fail there, mostly by {by}"),
         }
     }
 }
 
-/// Whether a cluster takes work that it has not got yet.
+/// Whether a cluster takes work that it has not got yet, the most ready first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NewWork {
     /// It does.
@@ -275,9 +320,11 @@ impl ClusterHealth {
         match self.health {
             Health::Healthy => NewWork::Taken,
             Health::Recovering => NewWork::LastResort,
-            Health::Degraded if self.causes.iter().all(|cause| cause.takes_work()) => NewWork::Taken,
+            Health::Degraded => {
+                let causes = self.causes.iter().map(|cause| cause.new_work());
+                causes.max().unwrap_or(NewWork::Taken)
+            }
             Health::Joining
-            | Health::Degraded
             | Health::WithoutMesos
             | Health::WithoutAgents
             | Health::CutOff
@@ -428,14 +475,16 @@ mod tests {
 
     #[test]
     fn causes_read_back() {
-        for number in 1..=11 {
-            let cause = HealthCause::of_parts(number, 3, 40).unwrap();
+        for number in 1..=12 {
+            let cause = HealthCause::of_parts(number, 3, 4).unwrap();
             let (n, figure, of) = cause.parts();
             assert_eq!(HealthCause::of_parts(n, figure, of), Some(cause));
             assert_eq!(n, number);
         }
         assert_eq!(HealthCause::of_parts(0, 0, 0), None);
-        assert_eq!(HealthCause::of_parts(12, 0, 0), None);
+        assert_eq!(HealthCause::of_parts(13, 0, 0), None);
+        assert_eq!(HealthCause::of_parts(12, 101, 1), None);
+        assert_eq!(HealthCause::of_parts(12, 50, 0), None);
     }
 
     #[test]
@@ -474,5 +523,25 @@ mod tests {
             degraded(&[agents, slow]).cause(),
             "3 of 40 agents are unreachable; its shard waits for storage"
         );
+    }
+
+    #[test]
+    fn a_cluster_where_starts_fail_is_a_last_resort() {
+        let starts_fail = HealthCause::StartsFail {
+            percent: 62,
+            by: PlatformCause::Fetcher,
+        };
+        let degraded = |causes: &[HealthCause]| ClusterHealth {
+            health: Health::Degraded,
+            causes: causes.to_vec(),
+            ..ClusterHealth::default()
+        };
+        let slow = HealthCause::StorageSlow;
+        assert_eq!(degraded(&[slow, starts_fail]).new_work(), NewWork::LastResort);
+        let frozen = HealthCause::ShardFrozen;
+        assert_eq!(degraded(&[starts_fail, frozen]).new_work(), NewWork::Refused);
+        let shown = starts_fail.to_string();
+        assert_eq!(shown, "62 % of starts fail there, mostly by the fetcher of files");
+        assert_eq!(starts_fail.figures(), (62, 100));
     }
 }

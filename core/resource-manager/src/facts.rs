@@ -18,6 +18,7 @@ pub(crate) mod reports;
 pub(crate) mod same_master;
 pub(crate) mod settling;
 pub(crate) mod slice;
+pub(crate) mod starts;
 pub(crate) mod unsent;
 
 use crate::facts::capacity::lent_kinds;

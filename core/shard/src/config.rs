@@ -51,6 +51,8 @@ pub struct Timing {
     pub signs: Span,
     /// Between two such reports at least.
     pub signs_apart: Span,
+    /// Between two reports of starts at least.
+    pub starts_apart: Span,
     /// At most one capacity report in this time.
     pub capacity_delay: Span,
     /// After the launch call without any sign of the task: ask for it.
@@ -185,6 +187,7 @@ impl Default for Timing {
             report_delay: Span::millis(100),
             signs: Span::seconds(2),
             signs_apart: Span::millis(250),
+            starts_apart: Span::seconds(5),
             capacity_delay: Span::seconds(1),
             launch_timeout: Span::seconds(30),
             overdue: Span::minutes(1),

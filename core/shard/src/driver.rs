@@ -35,6 +35,7 @@ use crate::report::Telling;
 use crate::sets::SetSampler;
 use crate::specs::UnreadSpec;
 use crate::start_lease::StartLease;
+use crate::starts::Starts;
 use crate::stranger::Strangers;
 use crate::teardown::TearDown;
 use crate::tenure::Tenure;
@@ -131,6 +132,7 @@ pub struct Shard {
     pub(crate) formers: BTreeSet<At>,
     pub(crate) unsent: BTreeSet<RunAt>,
     pub(crate) start_lease: StartLease,
+    pub(crate) starts: Starts,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
     pub(crate) overdue: Overdue,
     /// Hosts that offer more than our runs there leave: some of these have ended, and we were not told.
@@ -237,6 +239,7 @@ impl Shard {
             formers: BTreeSet::new(),
             unsent: BTreeSet::new(),
             start_lease: StartLease::default(),
+            starts: Starts::default(),
             launch_due: BTreeSet::new(),
             overdue: Overdue::default(),
             offered_again: BTreeSet::new(),
@@ -362,6 +365,7 @@ impl Shard {
         self.retry_refused();
         self.beat();
         self.report_signs();
+        self.report_starts();
         if self.phase >= Phase::Subscribing {
             self.keep_contact();
         }

@@ -69,6 +69,7 @@ impl Shard {
         overtaken
             .into_iter()
             .for_each(|run| self.drop_launch(run, "it was not wanted any more"));
+        due.iter().for_each(|run| self.note_start(*run));
         let timeout = self.now.plus(self.config.timing.launch_timeout);
         self.launch_due.extend(due.into_iter().map(|run| (timeout, run)));
     }

@@ -77,6 +77,7 @@ mod sets;
 mod signs;
 mod specs;
 mod start_lease;
+mod starts;
 mod stranger;
 mod takeover;
 mod teardown;

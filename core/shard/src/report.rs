@@ -69,10 +69,10 @@ impl Shard {
     /// Tells everything to one link: start, parts, end.
     pub(crate) fn report_fully(&mut self, link: LinkId) {
         let all: BTreeSet<u32> = self.picture.groups.keys().copied().collect();
-        let mut batch = vec![
-            (link, ReportPart::FullStart),
-            (link, ReportPart::Signs(self.signs())),
-        ];
+        let mut batch = vec![(link, ReportPart::FullStart)];
+        // Before the signs, with which the manager begins to judge this cluster.
+        batch.extend(self.starts_part().map(|p| (link, p)));
+        batch.push((link, ReportPart::Signs(self.signs())));
         batch.extend(self.parts(&all).into_iter().map(|p| (link, p)));
         batch.push((link, self.claims.report()));
         batch.extend(self.found_parts().into_iter().map(|p| (link, p)));

@@ -61,7 +61,11 @@ impl Shard {
             of: sidecar.map_or(Whom::Main, Whom::Sidecar),
             ..news(status)
         };
+        let failed = self.failed_start(run, status);
         self.take_in_news(run, &news);
+        if let Some(failed) = failed {
+            self.note_failed_start(run, failed);
+        }
         self.acknowledge(status, Some(run));
     }
 

@@ -83,7 +83,7 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
 fn causes(observed: Option<&ClusterHealth>) -> Vec<v1::HealthCause> {
     let causes = observed.map_or(&[HealthCause::NoReport][..], |h| &h.causes);
     let shown = causes.iter().map(|cause| {
-        let (_, count, of) = cause.parts();
+        let (count, of) = cause.figures();
         v1::HealthCause {
             code: cause.word().to_owned(),
             sentence: cause.to_string(),

@@ -94,6 +94,11 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("FitsReport.left_out", INSTANCE),
     ("FitsReport.revision", SEQUENCE),
     ("Grant.number", STAMP),
+    ("GroupStarts.begun", INSTANCE),
+    ("GroupStarts.cause", CODE),
+    ("GroupStarts.failed", INSTANCE),
+    ("GroupStarts.group_hash", HASH),
+    ("GroupStarts.host_hashes", HASH),
     ("HealthCause.code", CODE),
     ("HealthCause.count", INSTANCE),
     ("HealthCause.of", INSTANCE),
@@ -125,6 +130,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("SpecDigest.version", COUNTER),
     ("Run.number", COUNTER),
     ("StartBan.number", SEQUENCE),
+    ("StartsReport.left_out", WHOLE),
     ("Tail.size", STAMP),
 ];
 

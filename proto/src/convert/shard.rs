@@ -7,5 +7,6 @@ mod directive;
 mod hint;
 mod instance_limit;
 mod report;
+mod starts;
 
 pub use hint::Changed;

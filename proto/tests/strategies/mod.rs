@@ -7,7 +7,7 @@ mod logs;
 mod role_state;
 
 pub use classes::{class_fits, named_classes};
-pub use health::shard_signs;
+pub use health::{shard_signs, start_counts};
 pub use host_pools::{by_host_pool, host_moves};
 pub use logs::{kept_log, kept_runs};
 pub use role_state::role_state;

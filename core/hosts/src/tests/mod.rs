@@ -82,7 +82,7 @@ pub fn update(n: u32, host: &str, state: TaskState) -> Event {
         state,
         host: Some(HostId::new(host)),
         uuid: Some([7; 16]),
-        by_executor: false,
+        source: None,
         reconciliation: false,
         reason: String::new(),
         message: String::new(),

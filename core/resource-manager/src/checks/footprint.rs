@@ -145,6 +145,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         capacity: _,
         fits: _,
         signs: _,
+        starts: _,
         judged_at: _,
         heartbeat: _,
         quarantine: _,

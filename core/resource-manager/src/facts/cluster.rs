@@ -6,6 +6,7 @@ use crate::facts::found::Word;
 use crate::facts::loss::Doubt;
 use crate::facts::same_master::MasterRecord;
 use crate::facts::settling::Settling;
+use crate::facts::starts::KnownStarts;
 use crate::facts::unsent::Unsent;
 use crate::lifecycle::cluster_removal::RemovalProgress;
 use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
@@ -83,6 +84,8 @@ pub struct ClusterView {
     pub fits: KnownFits,
     /// What its shard observes, as reported last, and when this leader heard that.
     pub signs: Option<(ShardSigns, Timestamp)>,
+    /// How many of its starts fail, as reported last.
+    pub(crate) starts: KnownStarts,
     /// When this leader last judged its health.
     pub judged_at: Option<Timestamp>,
     /// Its capacity counts only as far as it is assigned, since it has been silent or without agents for long.
@@ -207,6 +210,7 @@ impl ClusterView {
             capacity: self.capacity.clone(),
             fits: self.fits.clone(),
             signs: self.signs,
+            starts: self.starts.clone(),
             judged_at: self.judged_at,
             is_discounted: self.is_discounted,
             doubt: self.doubt,

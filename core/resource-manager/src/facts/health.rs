@@ -14,6 +14,7 @@
 //! | agents are listed, and none is active | without agents | 2 s after Mesos' report |
 //! | more than 5 % of the agents, and at least 2, are unreachable | degraded | 2 s after Mesos' report |
 //! | a commit has waited for storage for 2 s | degraded | 4 s |
+//! | half of the starts fail by the platform, until a fifth does | degraded | 8 s after the tenth start |
 //! | cut off or without Mesos for 15 min in sum, or declared lost | lost | |
 //!
 //! Bad evidence counts at once. Good evidence after a bad state counts after a hold that doubles with each
@@ -112,7 +113,14 @@ pub fn evidence(
         found = with(HealthCause::SameMaster, found);
     }
     if stream_speaks {
-        return found;
+        let before = cluster.state.as_ref().map_or(&[][..], |s| &s.health.causes);
+        // The shares of a new leader lack the clusters that have not reported to it yet.
+        let starts_fail = if lately(leading_since) {
+            before.iter().copied().find(HealthCause::is_of_starts)
+        } else {
+            cluster.starts.cause(before)
+        };
+        return with_starts(starts_fail, found);
     }
     // A new leader has opened no stream yet.
     if lately(leading_since) {
@@ -153,7 +161,7 @@ fn of_signs(signs: &ShardSigns) -> HealthEvidence {
     found
 }
 
-/// The same with a cause for which a cluster takes no new work, before the others.
+/// The same with a cause for which a cluster takes no new work, or hardly any, before the others.
 fn with(cause: HealthCause, found: HealthEvidence) -> HealthEvidence {
     match found {
         HealthEvidence::Good(causes) => {
@@ -165,6 +173,16 @@ fn with(cause: HealthCause, found: HealthEvidence) -> HealthEvidence {
             HealthEvidence::Bad(health, causes)
         }
         HealthEvidence::Unknown | HealthEvidence::NoReport => found,
+    }
+}
+
+/// The same with starts that fail. Where Mesos is away, nothing starts, and counts from before say nothing more.
+fn with_starts(starts_fail: Option<HealthCause>, found: HealthEvidence) -> HealthEvidence {
+    match (starts_fail, &found) {
+        (Some(cause), HealthEvidence::Good(_) | HealthEvidence::Bad(Health::Degraded, _)) => {
+            with(cause, found)
+        }
+        _ => found,
     }
 }
 
@@ -260,7 +278,9 @@ fn is_held_after(of: &ClusterHealth) -> bool {
 fn is_damped(health: Health, causes: &[HealthCause]) -> bool {
     match health {
         Health::WithoutMesos | Health::WithoutAgents | Health::CutOff | Health::Lost => true,
-        Health::Degraded => causes.contains(&HealthCause::StreamSilent),
+        Health::Degraded => {
+            causes.contains(&HealthCause::StreamSilent) || causes.iter().any(HealthCause::is_of_starts)
+        }
         Health::Joining | Health::Healthy | Health::Recovering => false,
     }
 }

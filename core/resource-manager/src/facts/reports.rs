@@ -5,6 +5,7 @@
 use crate::event::LinkId;
 use crate::facts::FederationFacts;
 use crate::facts::cluster::{ClusterView, GroupWord, ReportKey};
+use crate::facts::starts::KnownStarts;
 use echelon_core_model::claim::ClaimReport;
 use echelon_core_model::directive::{Report, ReportPart, SliceReport};
 use echelon_core_model::{ClusterId, Epoch, Generation, JobId, Timestamp};
@@ -51,6 +52,7 @@ pub fn opened(facts: &mut FederationFacts, cluster: &ClusterId, link: LinkId, no
     view.link = Some(link);
     view.incoming = None;
     view.signs = None;
+    view.starts = KnownStarts::default();
     view.found.interrupt();
     view.fulls = 0;
     view.missed = false;
@@ -173,6 +175,11 @@ fn take_part(view: &mut ClusterView, part: ReportPart, out: &mut Heard) {
             view.capacity = Some(*capacity);
         }
         ReportPart::Signs(signs) => view.signs = view.heard_at.map(|at| (signs, at)),
+        ReportPart::Starts(starts) => {
+            if let Some(at) = view.heard_at {
+                view.starts.take(starts, at);
+            }
+        }
         ReportPart::Archived(jobs) => out.archived = jobs,
         ReportPart::Found(part) => {
             out.found |= part.ends;

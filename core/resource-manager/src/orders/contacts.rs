@@ -7,6 +7,7 @@ use crate::facts::health::{HealthEvidence, JudgementBasis, changed_state, eviden
 use crate::facts::loss::{Doubt, doubt, doubt_about, is_discounted};
 use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
+use crate::facts::starts::compare_starts;
 use crate::manager::ResourceManager;
 use crate::orders::kill_switch::kills;
 use echelon_core_model::directive::Order;
@@ -48,6 +49,7 @@ impl ResourceManager {
         for (cluster, other) in refuse_same(&mut self.picture.facts.clusters, now) {
             out.push(Effect::Alarm(Alarm::SameMaster { cluster, other }));
         }
+        compare_starts(&mut self.picture.facts.clusters, now);
         let half = Span(self.config.silent_after.0 / 2);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut claimed, mut changed, mut is_other) = (Vec::new(), Vec::new(), false);

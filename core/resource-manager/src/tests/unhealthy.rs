@@ -1,8 +1,11 @@
 //! Clusters that cannot start work: new work goes elsewhere, and so does what was granted there and has not begun.
 
 use crate::tests::case::{Case, batch, service};
+use echelon_core_model::directive::ReportPart;
 use echelon_core_model::health::{Health, ShardSigns};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::spec::OnSilence;
+use echelon_core_model::starts::{GroupStarts, HostHash, StartCounts, StartGroup};
 use echelon_core_model::{JobId, ReasonCode, Span};
 
 /// Sets what the shard of a cluster observes, and has it reported.
@@ -143,4 +146,100 @@ fn a_cluster_that_has_just_come_back_takes_what_no_other_may() {
     assert_eq!(health(&case, "a"), Health::Healthy);
     case.run_for(Span::seconds(15));
     assert_eq!(case.total_active(job), 4);
+}
+
+/// The shard of a cluster reports three groups of starts, of which so many of 20 have failed.
+fn report_starts(case: &mut Case, cluster: &str, failed: u32) {
+    let groups = (1..4).map(|number| GroupStarts {
+        group: StartGroup(number),
+        begun: 20,
+        failed,
+        cause: (failed > 0).then_some(PlatformCause::ImageStore),
+        hosts: (1..4).map(HostHash).collect(),
+    });
+    let starts = StartCounts {
+        groups: groups.collect(),
+        left_out: 0,
+    };
+    case.at(cluster, |shard, _| vec![shard.report(ReportPart::Starts(starts))]);
+    case.run_for(Span::seconds(2));
+}
+
+/// Two clusters under a leader that has led for long enough to compare them.
+fn compared() -> Case {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.run_for(Span::seconds(10));
+    case
+}
+
+#[test]
+fn new_work_avoids_a_cluster_where_starts_fail() {
+    let mut case = compared();
+    report_starts(&mut case, "b", 0);
+    report_starts(&mut case, "a", 18);
+    assert_eq!(health(&case, "a"), Health::Degraded);
+    let state = case.rm.picture().facts.clusters.iter();
+    let shown: Vec<String> = state
+        .map(|(_, view)| view.state.as_ref().unwrap().health.to_string())
+        .collect();
+    let causes = "degraded, 90 % of starts fail there, mostly by the image store";
+    assert_eq!(shown, [causes, "healthy"]);
+    for n in 1..=3 {
+        let job = case.job(n, batch(2));
+        assert_eq!(case.active(job), [("b", 2)], "job {n}");
+    }
+    // What may use no other cluster begins there.
+    let job = case.job(4, batch(2).only(&["a"]));
+    assert_eq!(case.active(job), [("a", 2)]);
+}
+
+#[test]
+fn what_runs_where_starts_fail_stays_and_what_was_granted_there_begins() {
+    let mut case = compared();
+    let job = case.job(1, service(4).spread());
+    let before = case.ranges(job);
+    report_starts(&mut case, "a", 20);
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.ranges(job), before);
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+}
+
+#[test]
+fn two_clusters_where_the_same_fails_are_both_used() {
+    let mut case = compared();
+    report_starts(&mut case, "b", 20);
+    assert_eq!(health(&case, "b"), Health::Degraded);
+    report_starts(&mut case, "a", 20);
+    assert_eq!(health(&case, "a"), Health::Healthy);
+    assert_eq!(health(&case, "b"), Health::Recovering);
+}
+
+#[test]
+fn a_cluster_takes_work_again_when_its_starts_succeed() {
+    let mut case = compared();
+    report_starts(&mut case, "a", 20);
+    report_starts(&mut case, "a", 5);
+    assert_eq!(health(&case, "a"), Health::Degraded, "25 % is too much still");
+    report_starts(&mut case, "a", 4);
+    assert_eq!(health(&case, "a"), Health::Recovering);
+    case.run_for(Span::seconds(16));
+    assert_eq!(health(&case, "a"), Health::Healthy);
+    let job = case.job(1, batch(2));
+    assert_eq!(case.active(job), [("a", 2)]);
+}
+
+#[test]
+fn a_cluster_where_nothing_starts_any_more_is_tried_again() {
+    let mut case = compared();
+    report_starts(&mut case, "a", 20);
+    case.run_for(Span::seconds(290));
+    assert_eq!(health(&case, "a"), Health::Degraded);
+    // No start there is in the last five minutes.
+    case.run_for(Span::seconds(30));
+    assert_eq!(health(&case, "a"), Health::Healthy);
+    // It fails again at once, and is held for longer.
+    report_starts(&mut case, "a", 20);
+    report_starts(&mut case, "a", 0);
+    case.run_for(Span::seconds(20));
+    assert_eq!(health(&case, "a"), Health::Recovering);
 }

@@ -6,6 +6,7 @@ use echelon_core_hosts::{
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
+use echelon_core_model::platform::EndSource;
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -228,6 +229,14 @@ impl Cluster {
     pub fn exit(&mut self, task: &str, code: i32) {
         self.set_with(task, TaskState::Failed, |status| {
             status.message = format!("Command exited with status {code}");
+        });
+    }
+
+    /// A task ends in this state, as a part of Mesos reports with its reason.
+    pub fn end(&mut self, task: &str, state: TaskState, source: EndSource, reason: &str) {
+        self.set_with(task, state, |status| {
+            status.source = Some(source);
+            reason.clone_into(&mut status.reason);
         });
     }
 
@@ -643,7 +652,7 @@ pub fn status(task: &str, state: TaskState, host: Option<HostId>) -> TaskStatus 
         state,
         host,
         uuid: None,
-        by_executor: false,
+        source: None,
         reconciliation: false,
         reason: String::new(),
         message: String::new(),

@@ -99,6 +99,8 @@ mod siting;
 #[cfg(test)]
 mod start_lease;
 #[cfg(test)]
+mod starts;
+#[cfg(test)]
 mod teardown;
 #[cfg(test)]
 mod trace;

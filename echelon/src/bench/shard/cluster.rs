@@ -64,7 +64,7 @@ impl Cluster {
                     self.updates += 1;
                     let update = TaskStatus {
                         uuid: Some(self.updates.to_be_bytes()),
-                        by_executor: false,
+                        source: None,
                         reconciliation: false,
                         ..status(launch.task.to_string(), TaskState::Running, Some(host.clone()))
                     };
@@ -173,7 +173,7 @@ fn status(task: String, state: TaskState, host: Option<echelon_core_model::HostI
         state,
         host,
         uuid: None,
-        by_executor: false,
+        source: None,
         reconciliation: true,
         reason: String::new(),
         message: String::new(),

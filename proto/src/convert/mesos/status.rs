@@ -4,6 +4,7 @@ use super::probe::ready;
 use crate::mesos::v1::task_status::{Reason, Source};
 use crate::mesos::v1::{TaskState as Wire, TaskStatus as WireStatus};
 use echelon_core_hosts::{TaskState, TaskStatus};
+use echelon_core_model::platform::EndSource;
 use echelon_core_model::{HostId, Timestamp};
 
 /// An update, or the answer to a reconciliation.
@@ -14,7 +15,7 @@ pub fn status_from_wire(status: &WireStatus) -> TaskStatus {
         state: state(status),
         host: status.agent_id.as_ref().map(|id| HostId::new(&id.value)),
         uuid: status.uuid.as_deref().and_then(|bytes| bytes.try_into().ok()),
-        by_executor: status.source == Some(i32::from(Source::Executor)),
+        source: source(status),
         reconciliation: status.reason == Some(i32::from(Reason::Reconciliation)),
         reason: reason_word(status),
         message: status.message.clone().unwrap_or_default(),
@@ -30,6 +31,15 @@ pub fn reason_word(status: &WireStatus) -> String {
     let reason = status.reason.and_then(|n| Reason::try_from(n).ok());
     let word = reason.map(|r| r.as_str_name()).unwrap_or_default();
     word.strip_prefix("REASON_").unwrap_or(word).to_owned()
+}
+
+/// Which part of Mesos reports a status; `None` when not told.
+fn source(status: &WireStatus) -> Option<EndSource> {
+    match Source::try_from(status.source?).ok()? {
+        Source::Master => Some(EndSource::Master),
+        Source::Agent => Some(EndSource::Agent),
+        Source::Executor => Some(EndSource::Executor),
+    }
 }
 
 fn state(status: &WireStatus) -> TaskState {

@@ -224,19 +224,20 @@ fn every_state_and_every_reason_of_mesos_has_a_meaning() {
 }
 
 #[test]
-fn who_tells_a_status_is_told() {
+fn the_source_of_a_status_is_read() {
     use crate::mesos::v1::task_status::Source;
+    use echelon_core_model::platform::EndSource;
     let told = |source: Option<Source>| {
         let status = crate::mesos::v1::TaskStatus {
             source: source.map(i32::from),
             ..Default::default()
         };
-        super::status_from_wire(&status).by_executor
+        super::status_from_wire(&status).source
     };
-    assert!(told(Some(Source::Executor)));
-    for source in [Some(Source::Agent), Some(Source::Master), None] {
-        assert!(!told(source), "{source:?}");
-    }
+    assert_eq!(told(Some(Source::Executor)), Some(EndSource::Executor));
+    assert_eq!(told(Some(Source::Agent)), Some(EndSource::Agent));
+    assert_eq!(told(Some(Source::Master)), Some(EndSource::Master));
+    assert_eq!(told(None), None);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use echelon_core_model::directive::{
     Capacity, ClassFits, Found, FoundSlice, Part, RETURNABLE, Report, ReportPart, SliceReport,
 };
 use echelon_core_model::health::ShardSigns;
+use echelon_core_model::starts::StartCounts;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{
     Epoch, Generation, HostPoolName, Kind, RangeSet, Reason, Resources, Timestamp, Version,
@@ -41,6 +42,7 @@ impl Wire for Report {
             ReportPart::Found(found) => Sent::Found(found.to_wire()),
             ReportPart::Fits(fits) => Sent::Fits(fits.to_wire()),
             ReportPart::Signs(signs) => Sent::Signs(signs.to_wire()),
+            ReportPart::Starts(starts) => Sent::Starts(starts.to_wire()),
             ReportPart::Superseded(epoch) => Sent::Superseded(epoch.0),
         };
         wire::DirectResponse {
@@ -76,6 +78,9 @@ impl Wire for Report {
             }
             Sent::Signs(sent) => {
                 ReportPart::Signs(ShardSigns::from_wire(sent).map_err(|e: FieldError| e.within("signs"))?)
+            }
+            Sent::Starts(sent) => {
+                ReportPart::Starts(StartCounts::from_wire(sent).map_err(|e: FieldError| e.within("starts"))?)
             }
             Sent::Superseded(epoch) => ReportPart::Superseded(Epoch(epoch)),
         };

@@ -1,9 +1,12 @@
 use super::*;
 use crate::event::LinkId;
+use crate::facts::starts::compare_starts;
 use echelon_core_model::Epoch;
 use echelon_core_model::cluster::Heartbeat;
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::health::{AgentCounts, NewWork};
+use echelon_core_model::platform::PlatformCause;
+use echelon_core_model::starts::{GroupStarts, HostHash, StartCounts, StartGroup};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 
@@ -151,6 +154,69 @@ fn each_health_has_its_evidence() {
         shown(&beating(silent, 2, hung(2, 9))),
         HealthEvidence::Bad(WithoutMesos, vec![Cause::MesosHung, Cause::StreamSilent])
     );
+}
+
+/// The causes of a cluster that has reported many failed starts, and had these causes before.
+fn causes_with_failed_starts(signs: ShardSigns, before: &[HealthCause], led_for: u64) -> HealthEvidence {
+    let groups = (1..4).map(|number| GroupStarts {
+        group: StartGroup(number),
+        begun: 20,
+        failed: 20,
+        cause: Some(PlatformCause::Container),
+        hosts: (1..4).map(HostHash).collect(),
+    });
+    let counts = StartCounts {
+        groups: groups.collect(),
+        left_out: 0,
+    };
+    let mut view = heard(1, signs);
+    view.starts.take(counts, ago(1));
+    view.state = Some(ClusterState {
+        cluster: ClusterId::new("a"),
+        health: ClusterHealth {
+            health: Health::Degraded,
+            causes: before.to_vec(),
+            ..ClusterHealth::default()
+        },
+        reported: None,
+    });
+    let id = ClusterId::new("a");
+    let mut clusters = [(id.clone(), view)].into_iter().collect();
+    compare_starts(&mut clusters, NOW);
+    evidence(&clusters[&id], &config(), ago(led_for), NOW)
+}
+
+fn starts_fail(percent: u32) -> HealthCause {
+    let by = PlatformCause::Container;
+    HealthCause::StartsFail { percent, by }
+}
+
+#[test]
+fn a_cluster_where_starts_fail_is_degraded_unless_mesos_is_away() {
+    let degraded = |causes: &[HealthCause]| HealthEvidence::Bad(Health::Degraded, causes.to_vec());
+    let slow = ShardSigns {
+        commit_age: Span::seconds(2),
+        ..well()
+    };
+    let found = causes_with_failed_starts(slow, &[], 600);
+    assert_eq!(found, degraded(&[starts_fail(100), HealthCause::StorageSlow]));
+    let found = causes_with_failed_starts(unsubscribed(3), &[], 600);
+    assert_eq!(found, degraded(&[HealthCause::MesosFailover, starts_fail(100)]));
+    // Its causes stay the same as long as it is away, so that it stays lost.
+    let found = causes_with_failed_starts(unsubscribed(8), &[starts_fail(100)], 600);
+    let away = HealthEvidence::Bad(Health::WithoutMesos, vec![HealthCause::NotSubscribed]);
+    assert_eq!(found, away);
+}
+
+#[test]
+fn a_new_leader_keeps_what_was_found_about_starts_until_all_clusters_may_have_reported() {
+    let found = causes_with_failed_starts(well(), &[], 7);
+    assert_eq!(found, HealthEvidence::Good(Vec::new()));
+    let before = [starts_fail(66)];
+    let kept = HealthEvidence::Bad(Health::Degraded, before.to_vec());
+    assert_eq!(causes_with_failed_starts(well(), &before, 7), kept);
+    let new = HealthEvidence::Bad(Health::Degraded, vec![starts_fail(100)]);
+    assert_eq!(causes_with_failed_starts(well(), &before, 8), new);
 }
 
 #[test]
@@ -301,6 +367,26 @@ fn a_cluster_that_flaps_each_minute_takes_no_new_work_after_the_third_time() {
         let healthy = (0..50).filter(|_| course.good(1) == Health::Healthy).count();
         assert_eq!(healthy, healthy_for + usize::from(healthy_for > 0), "time {time}");
     }
+}
+
+#[test]
+fn a_cluster_that_fails_its_starts_again_is_held_for_longer() {
+    let mut course = Course::new();
+    let fail = |course: &mut Course, seconds| {
+        for percent in [100, 70, 21] {
+            let causes = vec![starts_fail(percent)];
+            course.run(seconds, &HealthEvidence::Bad(Health::Degraded, causes));
+            assert_eq!(course.health.health, Health::Degraded);
+            assert_eq!(course.health.new_work(), NewWork::LastResort);
+        }
+    };
+    for hold in [15, 30, 60] {
+        fail(&mut course, 100);
+        assert_eq!(course.good(hold), Health::Recovering);
+        assert_eq!(course.health.new_work(), NewWork::LastResort);
+        assert_eq!(course.good(1), Health::Healthy);
+    }
+    assert_eq!(course.health.silence, 0, "it was never silent");
 }
 
 #[test]
