@@ -46,9 +46,10 @@ pub struct RecordSource {
     /// The cluster whose shard has stored it: the holder, or the former one until the holder has taken it
     /// over.
     pub part: Part,
-    /// The generation at which that cluster holds, or held, the instance; none: the instance was released
-    /// there, and is assigned to no cluster.
-    pub generation: Option<Generation>,
+    /// The generation at which that cluster holds, or held, the instance.
+    pub generation: Generation,
+    /// The generation at which it was held before, if that cluster is not the first one.
+    pub former: Option<Generation>,
     /// How long ago the record was last confirmed, by Mesos or by its own last change; none: that is not
     /// known.
     pub age: Option<Span>,
@@ -78,18 +79,22 @@ impl InstanceView {
     }
 
     /// Its run as an endpoint, if others can rely on that, and where it is. A run stays in the list while its
-    /// cluster is silent, until another cluster has taken the instance over.
+    /// cluster is silent, until another cluster has taken the instance over. That a lost cluster's instance is
+    /// bound nowhere yet takes nothing out of the list.
     ///
     /// What has left the list for good does not return for the same run:
     /// - A run that was given up, or lost, is not available. If it is adopted after all, it has no
     ///   `available_at` until an update of Mesos shows it well once more.
-    /// - A run of a generation that another one has replaced is not listed, whatever is stored of it.
+    /// - A record of another generation than that at which its cluster holds the instance is not listed, and neither
+    ///   is a run that is older than the generation before: another cluster had the instance since.
     #[must_use]
     pub fn endpoint(&self) -> Option<(&Run, &RecordSource)> {
-        let run = self.record.as_ref()?.run.as_ref()?;
+        let record = self.record.as_ref()?;
+        let run = record.run.as_ref()?;
         let source = self.source.as_ref()?;
         let is_proven = run.is_available() && run.available_at.is_some();
-        let is_present = source.generation == Some(run.generation);
+        let was_replaced = source.former.is_some_and(|former| run.generation < former);
+        let is_present = record.generation == source.generation && !was_replaced;
         (is_proven && is_present).then_some((run, source))
     }
 }
@@ -206,6 +211,7 @@ impl Scene {
         RecordSource {
             part: self.part(found.cluster),
             generation: found.generation,
+            former: found.former,
             age: confirmed_at.map(|at| self.now.since(at)),
         }
     }

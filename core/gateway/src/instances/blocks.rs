@@ -23,8 +23,10 @@ pub(super) struct Blocks {
 pub(super) struct FoundRecord<'a> {
     pub(super) record: &'a InstanceRecord,
     pub(super) cluster: &'a ClusterId,
-    /// At which that cluster holds or held the index; none: it has released it.
-    pub(super) generation: Option<Generation>,
+    /// The generation at which that cluster holds or held the index.
+    pub(super) generation: Generation,
+    /// The generation at which it was held before, if the holder is not the first one.
+    pub(super) former: Option<Generation>,
 }
 
 /// The clusters that held indexes last which are assigned to none now, with those of a window.
@@ -109,17 +111,13 @@ impl Blocks {
     }
 
     /// What a cluster has stored of an index, which it holds or held at a generation.
-    fn found(
-        &self,
-        cluster: &ClusterId,
-        generation: Option<Generation>,
-        n: InstanceNumber,
-    ) -> Option<FoundRecord<'_>> {
+    fn found(&self, cluster: &ClusterId, generation: Generation, n: InstanceNumber) -> Option<FoundRecord<'_>> {
         let at = self.records.get_key_value(&(cluster.clone(), n));
         at.map(|((cluster, _), record)| FoundRecord {
             record,
             cluster,
             generation,
+            former: None,
         })
     }
 
@@ -130,9 +128,11 @@ impl Blocks {
         group: &GroupName,
         n: InstanceNumber,
     ) -> Option<FoundRecord<'_>> {
-        let window: RangeSet = std::iter::once(n).collect();
-        let holders = last_holders(assignment, group, &window).into_iter();
-        let mut records = holders.filter_map(|(cluster, _)| self.found(&cluster, None, n));
+        let released = assignment.released.get(group).into_iter().flatten();
+        let mut records = released.filter_map(|(holder, set)| {
+            let cluster = holder.cluster.as_ref().filter(|_| set.contains(n))?;
+            self.found(cluster, holder.generation, n)
+        });
         records.next()
     }
 
@@ -145,7 +145,9 @@ impl Blocks {
         if self.is_unseen(&range.cluster, n) {
             return Err(range.cluster.clone());
         }
-        let own = self.found(&range.cluster, Some(range.generation), n);
+        let former = range.former.as_ref().map(|(_, generation)| *generation);
+        let own = self.found(&range.cluster, range.generation, n);
+        let own = own.map(|own| FoundRecord { former, ..own });
         let taken_over = self
             .rows
             .get(&range.cluster)
@@ -161,7 +163,7 @@ impl Blocks {
                 if self.is_unseen(former, n) {
                     return Err(former.clone());
                 }
-                Ok(self.found(former, Some(*generation), n).or(own))
+                Ok(self.found(former, *generation, n).or(own))
             }
             _ => Ok(own),
         }

@@ -162,8 +162,9 @@ fn what_another_generation_has_replaced_does_not_return() {
 }
 
 #[test]
-fn what_was_released_is_no_endpoint() {
+fn what_a_lost_cluster_has_stays_until_another_one_has_taken_it_over() {
     let mut case = Case::new(1).record("a", 0, well(1, NOW));
+    case.store.health(&ClusterId::new("a"), Health::Lost, NOW);
     let holder = LastHolder {
         generation: Generation(1),
         cluster: Some(ClusterId::new("a")),
@@ -171,7 +172,16 @@ fn what_was_released_is_no_endpoint() {
     let released = std::iter::once(InstanceNumber(0)).collect();
     let sets = std::iter::once((holder, released)).collect();
     case.assignment.released.insert(main_group(), sets);
-    assert!(shown(&mut case).is_empty());
+    assert_eq!(shown(&mut case), ["0 a?"], "it is bound nowhere yet");
+    // It goes back to where its run has gone on all the time: it never left the list.
+    case.assignment.released.clear();
+    let kept = InstanceRecord {
+        generation: Generation(2),
+        ..well(1, NOW)
+    };
+    let mut case = case.held((0, 0), "a", 2, Some(("a", 1))).record("a", 0, kept);
+    taken_over(&mut case, "a", 2);
+    assert_eq!(shown(&mut case), ["0 a?"]);
 }
 
 #[test]
