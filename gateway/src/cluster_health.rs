@@ -6,7 +6,7 @@
 use crate::context::Gateway;
 use echelon_core_gateway::view::Federation;
 use echelon_core_model::cluster::Wish;
-use echelon_core_model::health::{ClusterHealth, Health};
+use echelon_core_model::health::{ClusterHealth, Health, HealthCause};
 use echelon_core_model::{ClusterId, Timestamp};
 use echelon_io_process::Readiness;
 use echelon_io_process::health::Condition;
@@ -24,6 +24,7 @@ pub(crate) struct ClusterMetrics {
     health: IntGaugeVec,
     silence: IntGaugeVec,
     unconfirmed: IntGaugeVec,
+    starts_failed: IntGaugeVec,
 }
 
 impl ClusterMetrics {
@@ -42,6 +43,11 @@ impl ClusterMetrics {
             unconfirmed: metrics.gauges(
                 "echelon_cluster_health_unconfirmed_seconds",
                 "For how long no resource manager has confirmed the health of a cluster; 0 while one does.",
+                &["cluster"],
+            )?,
+            starts_failed: metrics.gauges(
+                "echelon_cluster_starts_failed_percent",
+                "The median share of starts that fail by the platform, while a cluster is degraded by that; 0 while it is not.",
                 &["cluster"],
             )?,
         })
@@ -64,6 +70,9 @@ impl ClusterMetrics {
         self.unconfirmed
             .with_label_values(&[cluster])
             .set(seconds(unconfirmed_for));
+        self.starts_failed
+            .with_label_values(&[cluster])
+            .set(starts_failed(observed).into());
     }
 
     fn forget(&self, cluster: &str) {
@@ -73,7 +82,17 @@ impl ClusterMetrics {
         }
         let _ = self.silence.remove_label_values(&[cluster]);
         let _ = self.unconfirmed.remove_label_values(&[cluster]);
+        let _ = self.starts_failed.remove_label_values(&[cluster]);
     }
+}
+
+/// The share of starts that fail, in percent; 0: that is no cause of the health.
+fn starts_failed(observed: &ClusterHealth) -> u32 {
+    let share = |cause: &HealthCause| match cause {
+        HealthCause::StartsFail { percent, .. } => Some(*percent),
+        _ => None,
+    };
+    observed.causes.iter().find_map(share).unwrap_or(0)
 }
 
 /// A cluster that is shown.
@@ -156,7 +175,7 @@ fn reason(observed: &ClusterHealth, unconfirmed: Option<Timestamp>, now: Timesta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use echelon_core_model::health::HealthCause;
+    use echelon_core_model::platform::PlatformCause;
 
     #[test]
     fn only_a_confirmed_healthy_cluster_holds_the_condition() {
@@ -176,5 +195,20 @@ mod tests {
             reason(&hung, None, now).unwrap(),
             "without-mesos, the Mesos master does not answer"
         );
+    }
+
+    #[test]
+    fn the_share_of_failed_starts_is_that_of_the_stored_cause() {
+        let of = |causes: &[HealthCause]| ClusterHealth {
+            health: Health::Degraded,
+            causes: causes.to_vec(),
+            ..ClusterHealth::default()
+        };
+        let starts_fail = HealthCause::StartsFail {
+            percent: 62,
+            by: PlatformCause::Agent,
+        };
+        assert_eq!(starts_failed(&of(&[HealthCause::StorageSlow, starts_fail])), 62);
+        assert_eq!(starts_failed(&of(&[HealthCause::StorageSlow])), 0);
     }
 }

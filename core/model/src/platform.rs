@@ -1,7 +1,7 @@
 //! Whether a run has ended by a fault of the platform that was to run it, and not by the run itself.
 //!
-//! What an end says of a cluster, and whether a run may be tried again without counting against its retries, both
-//! follow from this one function.
+//! What an end says of a cluster, and whether a run may be tried again without counting against its
+//! retries, both follow from this one function.
 
 use std::fmt;
 
@@ -86,8 +86,8 @@ impl fmt::Display for PlatformCause {
 
 /// By which fault of the platform a run ended; `None`: by none, or that is not certain.
 ///
-/// `reason` is Mesos' reason without `REASON_`; empty: none was given. `message` is not trusted: it only decides
-/// which part of the platform is named, and never whether the end counts.
+/// `reason` is Mesos' reason without `REASON_`; empty: none was given. `message` is not trusted: it only
+/// decides which part of the platform is named, and never whether the end counts.
 ///
 /// | Mesos' reason | reported by | cause |
 /// | --- | --- | --- |
@@ -95,18 +95,22 @@ impl fmt::Display for PlatformCause {
 /// | `CONTAINER_LAUNCH_FAILED`, with a message about an image | agent, executor | the image store |
 /// | `CONTAINER_LAUNCH_FAILED`, with any other message | agent, executor | the container |
 /// | `CONTAINER_UPDATE_FAILED`, `IO_SWITCHBOARD_EXITED` | agent | the container |
-/// | `EXECUTOR_REGISTRATION_TIMEOUT`, `EXECUTOR_REREGISTRATION_TIMEOUT`, `EXECUTOR_UNREGISTERED` | agent | the executor |
+/// | `EXECUTOR_REGISTRATION_TIMEOUT`, `EXECUTOR_REREGISTRATION_TIMEOUT` | agent | the executor |
+/// | `EXECUTOR_UNREGISTERED` | agent | the executor |
 /// | `EXECUTOR_TERMINATED`, `COMMAND_EXECUTOR_FAILED` | agent | the executor |
 /// | `AGENT_RESTARTED`, `GC_ERROR`, `RESOURCES_UNKNOWN` | agent | the agent |
 /// | `AGENT_UNKNOWN`, `AGENT_DISCONNECTED`, `AGENT_REMOVED` | master | the agent |
 /// | none: the exit status or the signal of the command | any | none: the run's own |
-/// | `CONTAINER_LIMITATION`, also of memory or disk; `MAX_COMPLETION_TIME_REACHED` | any | none: the run's own |
+/// | `CONTAINER_LIMITATION`, also of memory or disk | any | none: the run's own |
+/// | `MAX_COMPLETION_TIME_REACHED` | any | none: the run's own |
 /// | `TASK_HEALTH_CHECK_STATUS_UPDATED`, `TASK_CHECK_STATUS_UPDATED` | any | none: the run's own |
-/// | `TASK_INVALID`, `TASK_UNAUTHORIZED` and the same of groups, `INVALID_FRAMEWORKID` | any | none: the job's own |
+/// | `TASK_INVALID`, `TASK_UNAUTHORIZED` and the same of groups | any | none: the job's own |
+/// | `INVALID_FRAMEWORKID` | any | none: the job's own |
 /// | `TASK_KILLED_DURING_LAUNCH`, `CONTAINER_PREEMPTED`, `AGENT_DRAINING` | any | none: a kill |
 /// | `AGENT_REMOVED_BY_OPERATOR`, `FRAMEWORK_REMOVED` | any | none: done by an operator |
 /// | `INVALID_OFFERS`, `MASTER_DISCONNECTED` | any | none: a race of every failover |
-/// | `RECONCILIATION`, `AGENT_REREGISTERED`, `TASK_UNKNOWN`, one of a later Mesos | any | none: it says no cause |
+/// | `RECONCILIATION`, `AGENT_REREGISTERED`, `TASK_UNKNOWN` | any | none: it says no cause |
+/// | one of a later Mesos | any | none: it is not known |
 ///
 /// Of what an executor reports only a failed launch counts, which the executor of a pod reports of the pod's
 /// members. It shares the container with the run, so what else it reports may be the run's doing.

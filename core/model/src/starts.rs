@@ -1,5 +1,5 @@
-//! How many starts a cluster has begun of late, and how many of them failed by the platform. A shard counts them by
-//! group, and the resource manager compares the groups of all clusters.
+//! How many starts a cluster has begun of late, and how many of them failed by the platform. A shard counts
+//! them by group, and the resource manager compares the groups of all clusters.
 
 use crate::bucket::fnv1a;
 use crate::id::HostId;
@@ -13,12 +13,12 @@ pub const START_WINDOW: Span = Span::minutes(5);
 pub const START_PROVEN: Span = Span::seconds(30);
 /// Most groups in a report: about 3 KiB.
 pub const MOST_START_GROUPS: usize = 64;
-/// Hosts with a failed start that a report names of each group. So many different ones are enough evidence, so no
-/// more need to be known.
+/// Hosts with a failed start that a report names of each group. So many different ones are enough evidence,
+/// so no more need to be known.
 pub const MOST_FAILED_HOSTS: usize = 3;
 
-/// Starts of one kind: those of one pool with the same image and the same files to fetch. A hash of them, which is
-/// the same at each cluster.
+/// Starts of one kind: those of one pool with the same image and the same files to fetch. A hash of them,
+/// which is the same at each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StartGroup(pub u64);
 

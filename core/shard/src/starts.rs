@@ -1,10 +1,10 @@
-//! How many launches were sent of late, and how many of their runs failed by the platform: what the resource manager
-//! judges by whether starts fail at this cluster. An end counts only by `platform_cause`, so what a run does itself, and
-//! what we or operators stop, never counts.
+//! How many launches were sent of late, and how many of their runs failed by the platform: what the
+//! resource manager judges by whether starts fail at this cluster. An end counts only by `platform_cause`,
+//! so what a run does itself, and what we or operators stop, never counts.
 //!
-//! Starts are counted by group (pool, image and files), so that a team's bad image shows as one group, however many
-//! instances it has. Memory is bounded: so many groups, ten intervals of half a minute each, and three hosts of each. A
-//! new leader begins to count anew.
+//! Starts are counted by group (pool, image and files), so that a team's bad image shows as one group,
+//! however many instances it has. Memory is bounded: so many groups, ten intervals of half a minute each,
+//! and three hosts of each. A new leader begins to count anew.
 
 use crate::Shard;
 use crate::picture::RunAt;
@@ -21,13 +21,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals in which starts are counted within the window: what is oldest leaves in steps of half a minute.
 const INTERVALS: u64 = 10;
-/// Most groups that are counted, in less than 200 KiB. Further ones wait until one of these has had no start within
-/// the window; their starts are counted as left out.
+/// Most groups that are counted, in less than 200 KiB. Further ones wait until one of these has had no
+/// start within the window; their starts are counted as left out.
 const MOST_COUNTED: usize = 256;
 
 /// The starts of one interval.
 #[derive(Debug, Clone, Copy, Default)]
-struct Interval {
+struct StartInterval {
     number: u64,
     begun: u32,
     /// In the order of `PlatformCause::ALL`.
@@ -41,25 +41,25 @@ const fn interval(at: Timestamp) -> u64 {
 
 /// The starts of the latest intervals, the latest last.
 #[derive(Debug, Clone, Default)]
-struct Intervals(VecDeque<Interval>);
+struct StartIntervals(VecDeque<StartInterval>);
 
-impl Intervals {
+impl StartIntervals {
     /// Forgets what is older than the window.
     fn age(&mut self, now: Timestamp) {
-        let is_old = |i: &Interval| i.number + INTERVALS <= interval(now);
+        let is_old = |i: &StartInterval| i.number + INTERVALS <= interval(now);
         while self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }
     }
 
     /// The present interval.
-    fn present(&mut self, now: Timestamp) -> Option<&mut Interval> {
+    fn present(&mut self, now: Timestamp) -> Option<&mut StartInterval> {
         self.age(now);
         let number = interval(now);
         if self.0.back().is_none_or(|last| last.number != number) {
-            self.0.push_back(Interval {
+            self.0.push_back(StartInterval {
                 number,
-                ..Interval::default()
+                ..StartInterval::default()
             });
         }
         self.0.back_mut()
@@ -80,13 +80,13 @@ impl Intervals {
 
 /// The starts of one group.
 #[derive(Debug, Clone, Default)]
-struct Counted {
-    intervals: Intervals,
+struct CountedGroup {
+    intervals: StartIntervals,
     /// Where something failed last, and when.
     hosts: BTreeMap<HostHash, Timestamp>,
 }
 
-impl Counted {
+impl CountedGroup {
     fn age(&mut self, now: Timestamp) {
         self.intervals.age(now);
         let oldest = interval(now).saturating_sub(INTERVALS - 1);
@@ -130,9 +130,9 @@ impl Counted {
 /// The starts of this leadership.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
-    groups: BTreeMap<StartGroup, Counted>,
+    groups: BTreeMap<StartGroup, CountedGroup>,
     /// Starts of groups that are not counted.
-    others: Intervals,
+    others: StartIntervals,
     /// When groups without starts were last forgotten, as an interval.
     aged: u64,
     /// What was reported last, and when that was last looked at.
@@ -152,7 +152,7 @@ impl Starts {
     }
 
     /// The counts of a group; `None`: as many groups as may be are counted.
-    fn counted(&mut self, group: StartGroup, now: Timestamp) -> Option<&mut Counted> {
+    fn counted(&mut self, group: StartGroup, now: Timestamp) -> Option<&mut CountedGroup> {
         // Within one interval nothing more gets too old.
         if self.groups.len() >= MOST_COUNTED && self.aged != interval(now) {
             self.age(now);
@@ -220,8 +220,8 @@ impl Shard {
         }
     }
 
-    /// What a status says of a start that fails by the platform, before it is applied to the run. A run that is being
-    /// stopped, was given up, or is proven to run does not fail to start.
+    /// What a status says of a start that fails by the platform, before it is applied to the run. A run
+    /// that is being stopped, was given up, or is proven to run does not fail to start.
     pub(crate) fn failed_start(&self, run: RunAt, status: &TaskStatus) -> Option<FailedStart> {
         let is_end = matches!(
             status.state,
@@ -246,7 +246,8 @@ impl Shard {
         })
     }
 
-    /// Counts a failed start, if the status was taken for the end of the run: of a pod, the first end of a member.
+    /// Counts a failed start, if the status was taken for the end of the run: of a pod, the first end of a
+    /// member.
     pub(crate) fn note_failed_start(&mut self, run: RunAt, failed: FailedStart) {
         let found = self.picture.run(run);
         if found.is_none_or(|r| r.state.is_ended() || r.state == RunState::Stopping) {

@@ -111,7 +111,12 @@ impl Blocks {
     }
 
     /// What a cluster has stored of an index, which it holds or held at a generation.
-    fn found(&self, cluster: &ClusterId, generation: Generation, n: InstanceNumber) -> Option<FoundRecord<'_>> {
+    fn found(
+        &self,
+        cluster: &ClusterId,
+        generation: Generation,
+        n: InstanceNumber,
+    ) -> Option<FoundRecord<'_>> {
         let at = self.records.get_key_value(&(cluster.clone(), n));
         at.map(|((cluster, _), record)| FoundRecord {
             record,

@@ -1,24 +1,25 @@
-//! The share of starts that fail at a cluster by the platform, compared over all clusters. A cluster that fails
-//! everything quickly always has capacity left, so it would attract all work. One team's bad image must not condemn a
-//! cluster, though, and neither must one bad host, or what fails at all clusters alike.
+//! The share of starts that fail at a cluster by the platform, compared over all clusters. A cluster that
+//! fails everything quickly always has capacity left, so it would attract all work. One team's bad image
+//! must not condemn a cluster, though, and neither must one bad host, or what fails at all clusters alike.
 //!
-//! The share is the median, over groups of starts (one pool, image and set of files), of failed / begun within five
-//! minutes. So a group counts once, however many starts it has. It is known only with enough evidence:
+//! The share is the median, over groups of starts (one pool, image and set of files), of failed / begun
+//! within five minutes. So a group counts once, however many starts it has. It is known only with enough
+//! evidence:
 //!
 //! | rule | because |
 //! | --- | --- |
 //! | at least 3 groups | one team's image is one group |
 //! | failures on at least 3 hosts | a bad host is avoided as a host |
 //! | at least 10 starts | a few failures are chance |
-//! | a group that fails elsewhere, too, is left out | its image or its files are bad, or a store of all clusters is |
+//! | a group that fails elsewhere, too, is left out | its image or a store of all clusters is bad |
 //!
-//! A share that is not known has no effect, and ends the state. So does a report that is older than the window: what it
-//! counted is over. A shard that reports anew, and a new leader of the shard, begin without a share.
+//! A share that is not known has no effect, and ends the state. So does a report that is older than the
+//! window: what it counted is over. A new leader of the shard begins to count anew.
 //!
-//! At such a cluster new work is a last resort. It gets no trickle of trial starts: what runs there is restarted there,
-//! jobs that may use no other cluster start there, and where nothing starts at all the counts are over after five
-//! minutes, so the cluster is tried again after the hold against flapping. A trickle would need a budget in routing that
-//! survives a change of leaders, to gain at most these minutes.
+//! At such a cluster new work is a last resort. It gets no trickle of trial starts: what runs there is
+//! restarted there, jobs that may use no other cluster start there, and where nothing starts at all the
+//! counts are over after five minutes, so the cluster is tried again after the hold against flapping. A
+//! trickle would need a budget in routing that survives a change of leaders, to gain at most these minutes.
 
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::health::HealthCause;
@@ -83,13 +84,13 @@ impl KnownStarts {
 
 /// How a group does at a cluster.
 #[derive(Debug, Clone, Copy)]
-struct Record<'a> {
+struct GroupRecord<'a> {
     cluster: &'a ClusterId,
     begun: u64,
     failed: u64,
 }
 
-impl<'a> Record<'a> {
+impl<'a> GroupRecord<'a> {
     /// What has failed had begun, although an earlier leader of the shard may have counted that.
     fn of(cluster: &'a ClusterId, group: &GroupStarts) -> Self {
         Self {
@@ -99,7 +100,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it fails at least half as often as another one: of what has just begun there, some has not failed yet.
+    /// Whether it fails at least half as often as another one: of what has just begun there, some has not
+    /// failed yet.
     fn fails_like(&self, other: &Self) -> bool {
         let product = |failed: u64, begun: u64| u128::from(failed) * u128::from(begun);
         product(self.failed, other.begun) * 2 >= product(other.failed, self.begun)
@@ -107,10 +109,10 @@ impl<'a> Record<'a> {
 }
 
 /// How each group does at each cluster.
-type Records<'a> = BTreeMap<StartGroup, Vec<Record<'a>>>;
+type GroupRecords<'a> = BTreeMap<StartGroup, Vec<GroupRecord<'a>>>;
 
-/// Compares the starts of all clusters, and notes the share of each. `O(clusters x groups)`, with at most 64 groups
-/// each; nothing while nothing fails anywhere.
+/// Compares the starts of all clusters, and notes the share of each. `O(clusters x groups)`, with at most
+/// 64 groups each; nothing while nothing fails anywhere.
 pub(crate) fn compare_starts(clusters: &mut BTreeMap<ClusterId, ClusterView>, now: Timestamp) {
     let known = clusters
         .iter()
@@ -129,11 +131,11 @@ pub(crate) fn compare_starts(clusters: &mut BTreeMap<ClusterId, ClusterView>, no
     }
 }
 
-fn records<'a>(known: &[(&'a ClusterId, &'a StartCounts)]) -> Records<'a> {
-    let mut records = Records::new();
+fn records<'a>(known: &[(&'a ClusterId, &'a StartCounts)]) -> GroupRecords<'a> {
+    let mut records = GroupRecords::new();
     for (cluster, counts) in known {
         for group in &counts.groups {
-            let record = Record::of(cluster, group);
+            let record = GroupRecord::of(cluster, group);
             records.entry(group.group).or_default().push(record);
         }
     }
@@ -141,21 +143,24 @@ fn records<'a>(known: &[(&'a ClusterId, &'a StartCounts)]) -> Records<'a> {
 }
 
 /// Whether a group fails as often at every other cluster that has begun enough of it, and at one at least.
-fn fails_elsewhere(own: &Record<'_>, of_group: &[Record<'_>]) -> bool {
+fn fails_elsewhere(own: &GroupRecord<'_>, of_group: &[GroupRecord<'_>]) -> bool {
     let others = of_group.iter().filter(|r| r.cluster != own.cluster);
     let mut others = others.filter(|r| r.begun >= FEWEST_ELSEWHERE).peekable();
     own.failed > 0 && others.peek().is_some() && others.all(|r| r.fails_like(own))
 }
 
 /// The share of a cluster's starts that fail; `None`: it is not known, or nothing fails.
-fn share(id: &ClusterId, counts: &StartCounts, records: &Records<'_>) -> Option<FailedShare> {
-    let own = counts.groups.iter().map(|group| (group, Record::of(id, group)));
-    let is_left_out = |group: &GroupStarts, own: &Record<'_>| {
+fn share(id: &ClusterId, counts: &StartCounts, records: &GroupRecords<'_>) -> Option<FailedShare> {
+    let own = counts
+        .groups
+        .iter()
+        .map(|group| (group, GroupRecord::of(id, group)));
+    let is_left_out = |group: &GroupStarts, own: &GroupRecord<'_>| {
         let of_group = records.get(&group.group).map_or(&[][..], Vec::as_slice);
         fails_elsewhere(own, of_group)
     };
     let kept = own.filter(|(group, own)| own.begun > 0 && !is_left_out(group, own));
-    let kept: Vec<(&GroupStarts, Record<'_>)> = kept.collect();
+    let kept: Vec<(&GroupStarts, GroupRecord<'_>)> = kept.collect();
     let hosts: BTreeSet<HostHash> = kept.iter().flat_map(|(group, _)| group.hosts.clone()).collect();
     let starts: u64 = kept.iter().map(|(_, own)| own.begun).sum();
     if kept.len() < FEWEST_GROUPS || hosts.len() < FEWEST_HOSTS || starts < FEWEST_STARTS {

@@ -169,7 +169,7 @@ impl ResourceManager {
             return;
         };
         if of.step == BanStep::LookingAgain {
-            let is_same = rows.iter().any(|row| *row == of.seen);
+            let is_same = rows.contains(&of.seen);
             of.step = if is_same {
                 BanStep::Moving
             } else {

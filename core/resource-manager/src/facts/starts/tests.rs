@@ -121,7 +121,7 @@ fn what_fails_at_some_clusters_and_not_at_others_counts() {
         share_of_a(&[("a", all()), ("b", all()), ("c", well())]),
         Some(100)
     );
-    // An image store that all clusters share is away: to avoid one of them helps nobody.
+    // An image store that all clusters share is away: avoiding one of them gains nothing.
     assert_eq!(share_of_a(&[("a", all()), ("b", all()), ("c", all())]), None);
 }
 
