@@ -119,7 +119,8 @@ mod tests {
             }),
             source: Some(RecordSource {
                 part,
-                generation: Some(Generation(1)),
+                generation: Generation(1),
+                former: None,
                 age: Some(Span::seconds(75)),
             }),
             ended: false,

@@ -125,7 +125,7 @@ impl Route {
 }
 
 /// All routes.
-pub(super) static ROUTES: [Route; 63] = [
+pub(super) static ROUTES: [Route; 65] = [
     Route::create("jobs", "JobService/CreateJob", "job"),
     list("jobs", "JobService/ListJobs"),
     Route {
@@ -466,6 +466,16 @@ mod tests {
                 Method::POST,
                 "/v1/clusters/a:acceptLoss",
                 "ClusterService/AcceptClusterLoss clusters/a",
+            ),
+            (
+                Method::POST,
+                "/v1/clusters/a:declareLost",
+                "ClusterService/DeclareClusterLost clusters/a",
+            ),
+            (
+                Method::POST,
+                "/v1/clusters/a:declareAlive",
+                "ClusterService/DeclareClusterAlive clusters/a",
             ),
             (Method::PUT, "/v1/jobs/hello", "[GET, PATCH, DELETE]"),
             (Method::GET, "/v1/jobs/hello:stop", "[POST]"),

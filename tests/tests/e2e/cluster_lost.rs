@@ -14,7 +14,7 @@ const SEEN: Duration = Duration::from_secs(90);
 const REPLACED: Duration = Duration::from_secs(270);
 const SETTLED: Duration = Duration::from_secs(180);
 /// What a service instance does until it is asked to end.
-const UNTIL_ASKED: &str = "trap 'echo ended >> \"$me.ended\"; exit 0' TERM; while :; do sleep 0.1; done";
+const UNTIL_ASKED: &str = "trap 'echo done >> \"$me.done\"; exit 0' TERM; while :; do sleep 0.1; done";
 
 fn until_health(federation: &Federation, cluster: &str, health: &str) {
     let mut last = Value::Null;
@@ -84,20 +84,20 @@ fn a_cluster_that_is_declared_lost_is_replaced_and_runs_nothing_twice_after_its_
     })
     .unwrap();
     assert_eq!(marks.begun("moving"), 6, "two of four were replaced");
-    assert_eq!(marks.ended("moving"), 0, "those of the lost cluster go on");
+    assert_eq!(marks.done("moving"), 0, "those of the lost cluster go on");
 
     federation.start_again("shard-west").unwrap();
     wait::until("the older runs to be stopped", SETTLED, || {
-        Ok((marks.ended("moving") == 2).then_some(()))
+        Ok((marks.done("moving") == 2).then_some(()))
     })
     .unwrap();
     until_health(&federation, "west", "HEALTH_HEALTHY");
     assert_eq!(running_at(&federation, &moving, "east").unwrap(), 4);
-    assert_eq!((marks.begun("moving"), marks.ended("moving")), (6, 2));
+    assert_eq!((marks.begun("moving"), marks.done("moving")), (6, 2));
     // What waits for its cluster was not touched.
     federation.all_running(&waiting, 4).unwrap();
     assert_eq!(running_at(&federation, &waiting, "west").unwrap(), 2);
-    assert_eq!((marks.begun("waiting"), marks.ended("waiting")), (4, 0));
+    assert_eq!((marks.begun("waiting"), marks.done("waiting")), (4, 0));
     let shown = federation.get("clusters/west").unwrap();
     assert_eq!(shown.get("declaredLost"), None, "{shown:#}");
 }

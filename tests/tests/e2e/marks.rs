@@ -58,11 +58,6 @@ impl Marks {
         self.lines(job, "begun").len()
     }
 
-    /// Ends of all instances of a job that note them, counted.
-    pub fn ended(&self, job: &str) -> usize {
-        self.lines(job, "ended").len()
-    }
-
     /// Instances that found another one of theirs at work.
     pub fn twice(&self) -> Vec<String> {
         self.lines("", "twice")
