@@ -121,7 +121,7 @@ with_shared_fields! {
         driver: Option<Scalar>,
         /// What to do about a run whose host falls silent.
         on_unreachable: Option<Scalar<Silence>>,
-        /// What to do about runs whose cluster falls silent. Only `wait` is accepted: they are not started elsewhere yet.
+        /// What to do about runs whose cluster is silent: `replace` starts them at other clusters, after at least `2m`. A daemon waits.
         on_cluster_loss: Option<Scalar<Silence>>,
         /// How a service is brought to a new version.
         update: Option<UpdateFile>,

@@ -107,7 +107,7 @@ fn every_default_is_written_out() {
     controller: false
     completion: all
     on_unreachable: replace after 5m
-    on_cluster_loss: wait
+    on_cluster_loss: replace after 15m
     update:
       max_surge: 0
       min_healthy: 5s
