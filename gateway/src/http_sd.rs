@@ -114,6 +114,7 @@ mod tests {
             since: None,
             cluster: None,
             record: Some(InstanceRecord {
+                generation: run.generation,
                 run: Some(run),
                 ..InstanceRecord::default()
             }),
