@@ -101,8 +101,9 @@ pub enum Command {
         /// Name or id
         cluster: String,
     },
-    /// Declare a whole cluster lost that is cut off or without Mesos: what may be replaced begins elsewhere at once. What still runs
-    /// there is stopped when the cluster is back. For many hosts of a living cluster see accept-loss
+    /// Declare a whole cluster lost that is cut off or without Mesos: what may be replaced begins elsewhere as soon as the cluster is
+    /// barred from starting it, about 70 s after it fell silent. What still runs there is stopped when the cluster is back. For
+    /// many hosts of a living cluster see accept-loss
     DeclareLost {
         /// Name or id
         cluster: String,
