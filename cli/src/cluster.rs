@@ -95,27 +95,30 @@ pub enum Command {
         #[arg(long)]
         wait: bool,
     },
-    /// Accept that many hosts of a living cluster are gone: you are sure that their tasks do not run any more. For a whole cluster
-    /// that is out of reach see declare-lost
+    /// Accept that many hosts of a living cluster are gone: you are sure that their tasks do not run any more.
+    /// For a whole cluster that is out of reach see declare-lost
     AcceptLoss {
         /// Name or id
         cluster: String,
     },
-    /// Declare a whole cluster lost that is cut off or without Mesos: what may be replaced begins elsewhere as soon as the cluster is
-    /// barred from starting it, about 70 s after it fell silent. What still runs there is stopped when the cluster is back. For
-    /// many hosts of a living cluster see accept-loss
+    /// Declare a whole cluster lost that is cut off or without Mesos: what may be replaced begins elsewhere as
+    /// soon as the cluster is barred from starting it, about 70 s after it fell silent. What still runs there is
+    /// stopped when the cluster is back. For many hosts of a living cluster see accept-loss
     DeclareLost {
         /// Name or id
         cluster: String,
-        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is left out
+        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is
+        /// left out
         #[arg(long)]
         silence: Option<u64>,
     },
-    /// Declare that what runs at a cluster that is cut off or without Mesos is alive: for a time nothing of it is replaced
+    /// Declare that what runs at a cluster that is cut off or without Mesos is alive: for a time nothing of it is
+    /// replaced
     DeclareAlive {
         /// Name or id
         cluster: String,
-        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is left out
+        /// The number of the silence that is meant, as `cluster get` shows it; the present one if it is
+        /// left out
         #[arg(long)]
         silence: Option<u64>,
         /// For how long, 1m to 7d

@@ -224,7 +224,9 @@ fn fallen(
     }
     // A lost cluster stays lost while the same evidence stands.
     let is_same = of.health == health || (of.health == Health::Lost && of.causes == causes);
-    let was_back = health == Health::CutOff && of.heartbeat_at != at.heartbeat_at;
+    // A leader that has read no heartbeat does not know whether the cluster was back.
+    let is_other = at.heartbeat_at.is_some() && of.heartbeat_at != at.heartbeat_at;
+    let was_back = health == Health::CutOff && is_other;
     let goes_on = is_same && !was_back;
     if !goes_on {
         of.silence = of.silence.saturating_add(1);

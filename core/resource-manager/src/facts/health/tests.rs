@@ -473,3 +473,32 @@ fn a_short_failover_of_the_master_is_not_damped() {
     assert_eq!(course.health.new_work(), NewWork::Refused);
     assert_eq!(course.good(1), Health::Healthy);
 }
+
+/// What was not read shows no return: only another heartbeat does.
+#[test]
+fn a_new_leader_begins_a_new_silence_by_another_heartbeat_only() {
+    let before = ClusterHealth {
+        health: Health::CutOff,
+        causes: vec![HealthCause::ShardSilent],
+        silence: 7,
+        waited: Span::minutes(9),
+        heartbeat_at: Some(ago(600)),
+        ..ClusterHealth::default()
+    };
+    let judged = |heartbeat_at| {
+        let at = JudgementBasis {
+            now: NOW,
+            step: Some(Span::seconds(1)),
+            doubt: None,
+            declared: None,
+            heartbeat_at,
+        };
+        let cut_off = HealthEvidence::Bad(Health::CutOff, vec![HealthCause::ShardSilent]);
+        let health = judge(&before, cut_off, &config(), at);
+        (health.silence, health.waited)
+    };
+    let goes_on = (7, Span(Span::minutes(9).0 + 1_000));
+    assert_eq!(judged(Some(ago(600))), goes_on);
+    assert_eq!(judged(None), goes_on, "no heartbeat was read yet");
+    assert_eq!(judged(Some(ago(300))), (8, Span::ZERO));
+}
