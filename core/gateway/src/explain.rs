@@ -122,9 +122,12 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
     }
     // What an ended job became is stored: no cluster's word can change it.
     for part in view.parts.iter().filter(|p| !ended && p.unconfirmed().is_some()) {
-        let there = part.instances.unwrap_or_default();
+        let there = match part.instances {
+            Some(count) => format!("the {count} instances"),
+            None => "an unknown number of instances".to_owned(),
+        };
         say(format!(
-            "cluster {} is {}: what is shown of the {there} instances there is {}",
+            "cluster {} is {}: what is shown of {there} there is {}",
             part.name,
             part.health,
             unconfirmed_for(part.age)
