@@ -111,6 +111,9 @@ pub enum Command {
         /// left out
         #[arg(long)]
         silence: Option<u64>,
+        /// Only show what would begin elsewhere and what would not, also of a cluster that is well
+        #[arg(long, conflicts_with = "silence")]
+        plan: bool,
     },
     /// Declare that what runs at a cluster that is cut off or without Mesos is alive: for a time nothing of it is
     /// replaced
@@ -138,14 +141,14 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             cordoned,
             plan,
         } => {
-            let wish = if cordoned {
-                v1::ClusterWish::Cordoned
+            let desired_state = if cordoned {
+                v1::ClusterDesiredState::Cordoned
             } else {
-                v1::ClusterWish::Active
+                v1::ClusterDesiredState::Active
             };
             let new = v1::Cluster {
                 display_name: name,
-                wish: i32::from(wish),
+                desired_state: i32::from(desired_state),
                 labels: labels.into_iter().collect(),
                 ..v1::Cluster::default()
             };
@@ -167,20 +170,20 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             change(context, changed, "labels").await
         }
         Command::Cordon { cluster, plan } => {
-            let cordoned = wished(&cluster, v1::ClusterWish::Cordoned);
-            wish(context, cordoned, plan).await
+            let cordoned = desiring(&cluster, v1::ClusterDesiredState::Cordoned);
+            change_desired_state(context, cordoned, plan).await
         }
         Command::Drain { cluster, plan, wait } => {
-            let draining = wished(&cluster, v1::ClusterWish::Draining);
-            wish(context, draining, plan).await?;
+            let draining = desiring(&cluster, v1::ClusterDesiredState::Draining);
+            change_desired_state(context, draining, plan).await?;
             if wait {
                 work::wait_drained(context, &cluster).await?;
             }
             Ok(())
         }
         Command::Activate { cluster, plan } => {
-            let active = wished(&cluster, v1::ClusterWish::Active);
-            wish(context, active, plan).await
+            let active = desiring(&cluster, v1::ClusterDesiredState::Active);
+            change_desired_state(context, active, plan).await
         }
         Command::Remove {
             cluster,
@@ -189,7 +192,12 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             wait,
         } => {
             if plan {
-                return work::plan(context, wished(&cluster, v1::ClusterWish::Removing), &["wish"]).await;
+                return work::plan(
+                    context,
+                    desiring(&cluster, v1::ClusterDesiredState::Removing),
+                    &["desired_state"],
+                )
+                .await;
             }
             let removing = remove(context, &cluster, forget_volumes).await?;
             if wait {
@@ -198,7 +206,10 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
             Ok(())
         }
         Command::AcceptLoss { cluster } => loss::accept(context, &cluster).await,
-        Command::DeclareLost { cluster, silence } => loss::declare_lost(context, &cluster, silence).await,
+        Command::DeclareLost {
+            cluster, plan: true, ..
+        } => work::plan_loss(context, &cluster).await,
+        Command::DeclareLost { cluster, silence, .. } => loss::declare_lost(context, &cluster, silence).await,
         Command::DeclareAlive {
             cluster,
             silence,
@@ -224,7 +235,7 @@ async fn list(context: &Context, with_removed: bool) -> Result<(), Failure> {
     )
     .await?
     .rows;
-    all.retain(|c| with_removed || c.wish() != v1::ClusterWish::Removed);
+    all.retain(|c| with_removed || c.desired_state() != v1::ClusterDesiredState::Removed);
     let listing = Listing {
         columns: &[
             "CLUSTER", "DESIRED", "HEALTH", "SINCE", "CAUSE", "HOSTS", "USED", "CAPACITY", "EPOCH", "SHARD",
@@ -278,7 +289,7 @@ fn unknown() -> String {
 
 /// How it is, and why; nothing of a cluster that was removed.
 fn health(c: &v1::Cluster) -> (String, String) {
-    if c.wish() == v1::ClusterWish::Removed {
+    if c.desired_state() == v1::ClusterDesiredState::Removed {
         return (String::new(), String::new());
     }
     (shape::cluster_health(c.health()), cause(c))
@@ -288,7 +299,7 @@ fn row(c: &v1::Cluster) -> Vec<String> {
     let (health, cause) = health(c);
     vec![
         c.display_name.clone(),
-        shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
+        shape::word(c.desired_state().as_str_name(), "CLUSTER_DESIRED_STATE_"),
         health,
         shape::ago(c.health_since.as_ref()),
         cause,
@@ -336,14 +347,14 @@ fn show(context: &Context, c: &v1::Cluster) {
 }
 
 fn text(c: &v1::Cluster) -> String {
-    if c.wish() == v1::ClusterWish::Removed {
+    if c.desired_state() == v1::ClusterDesiredState::Removed {
         let name = output::escape(&c.display_name);
         return format!("cluster:   {name}\ndesired:   removed; it is gone for good\n");
     }
     let mut people = format!(
         "cluster:   {}\ndesired:   {}\nhealth:    {} for {}\n{}hosts:     {}\ncapacity:  {}\nused:      {}\nshard:     {} (epoch {})\nheartbeat: {} ago\nmesos:     {} (last event {} ago)\n",
         output::escape(&c.display_name),
-        shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
+        shape::word(c.desired_state().as_str_name(), "CLUSTER_DESIRED_STATE_"),
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
         cause_line(c) + &loss::silence(c),
@@ -439,19 +450,19 @@ async fn labelled(
 }
 
 /// A cluster with another desired state.
-fn wished(cluster: &str, wish: v1::ClusterWish) -> v1::Cluster {
+fn desiring(cluster: &str, desired_state: v1::ClusterDesiredState) -> v1::Cluster {
     v1::Cluster {
         name: format!("clusters/{cluster}"),
-        wish: i32::from(wish),
+        desired_state: i32::from(desired_state),
         ..v1::Cluster::default()
     }
 }
 
-async fn wish(context: &Context, wished: v1::Cluster, plan: bool) -> Result<(), Failure> {
+async fn change_desired_state(context: &Context, wished: v1::Cluster, plan: bool) -> Result<(), Failure> {
     if plan {
-        return work::plan(context, wished, &["wish"]).await;
+        return work::plan(context, wished, &["desired_state"]).await;
     }
-    change(context, wished, "wish").await
+    change(context, wished, "desired_state").await
 }
 
 async fn change(context: &Context, changed: v1::Cluster, field: &str) -> Result<(), Failure> {

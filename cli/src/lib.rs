@@ -24,6 +24,7 @@ mod volume;
 pub use context::{Context, Global};
 pub use exit::Failure;
 pub use pool::{record as demand_record, trace as demand_trace};
+pub use shape::cluster_health;
 
 use clap::Subcommand;
 

@@ -20,7 +20,9 @@ use echelon_clients_rust::{self as client, v1};
 use echelon_core_model::pool::{PoolKind, PreemptWithin};
 use echelon_core_model::resources::Kind;
 use echelon_core_model::time::Span;
+use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::{kind as pool_kind, preempt_within as within_on_wire};
+use echelon_proto::convert::spec::{read_silence, silence};
 use std::path::PathBuf;
 
 /// Verbs.
@@ -149,6 +151,10 @@ pub struct Amounts {
     /// bounded)
     #[arg(long, value_parser = preempt_within, value_name = "WORD")]
     preempt_within: Option<v1::PreemptWithin>,
+    /// What becomes of instances at a silent cluster where a batch job or service does not say it: `wait`, `replace after 15m`, or
+    /// `default` (as the pool above says)
+    #[arg(long, value_parser = loss_default, value_name = "WORDS")]
+    on_cluster_loss: Option<LossDefault>,
 }
 
 /// A bound on a number of things, or that there is none.
@@ -163,6 +169,20 @@ fn most(text: &str) -> Result<Most, String> {
             .map(|n| Most(Some(n)))
             .map_err(|_| format!("`{n}` is neither a whole number nor none")),
     }
+}
+
+/// What a pool says of silent clusters; none: nothing.
+#[derive(Debug, Clone, Copy)]
+struct LossDefault(Option<v1::OnSilence>);
+
+fn loss_default(text: &str) -> Result<LossDefault, String> {
+    file::loss_default(text).map(|on| LossDefault(on.map(silence)))
+}
+
+/// The same for people.
+fn loss_text(on: Option<v1::OnSilence>) -> String {
+    let on = read_silence(on, "on_cluster_loss", &mut Problems::default());
+    on.map_or_else(|| "default".to_owned(), |on| on.to_string())
 }
 
 /// The same for people.
@@ -264,6 +284,7 @@ impl Amounts {
             ("revocable_limit", self.revocable_limit.is_some()),
             ("fair_users", self.fair_users.is_some()),
             ("preempt_within", self.preempt_within.is_some()),
+            ("on_cluster_loss", self.on_cluster_loss.is_some()),
             ("max_jobs", self.max_jobs.is_some()),
             ("max_instances", self.max_instances.is_some()),
         ];
@@ -299,6 +320,7 @@ impl Amounts {
             revocable_limit: self.revocable_limit,
             fair_users: self.fair_users.unwrap_or_default(),
             preempt_within: self.preempt_within.unwrap_or_default().into(),
+            on_cluster_loss: self.on_cluster_loss.and_then(|on| on.0),
             max_jobs: self.max_jobs.and_then(|most| most.0),
             max_instances: self.max_instances.and_then(|most| most.0),
             etag,
@@ -366,7 +388,7 @@ async fn ask(command: Command, context: &Context) -> Result<(), Failure> {
             let paths = amounts.mask();
             if paths.is_empty() {
                 return Err(Failure::wrong(
-                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --max-jobs, --max-instances or --fair-users",
+                    "say what to change: --reservation, --limit, --share, --kind, --max-instance, --priority, --controller-limit, --revocable-limit, --max-jobs, --max-instances, --fair-users, --preempt-within or --on-cluster-loss",
                 ));
             }
             let request = v1::UpdatePoolRequest {
@@ -441,6 +463,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             most_text(p.max_instances),
             p.fair_users.to_string(),
             within_word(p.preempt_within()).to_owned(),
+            loss_text(p.on_cluster_loss),
             p.pool_id.clone(),
             p.etag.clone(),
         ]
@@ -460,6 +483,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
             "MAX INSTANCES",
             "FAIR USERS",
             "PREEMPT WITHIN",
+            "ON CLUSTER LOSS",
             "ID",
             "ETAG",
         ],
@@ -474,7 +498,7 @@ async fn list(context: &Context, client: &client::Client) -> Result<(), Failure>
 
 fn show(context: &Context, p: &v1::Pool) {
     let people = format!(
-        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\nrevocable:   {}\njobs:        {}\ninstances:   {}\nfair users:  {}\npreempts:    {}\netag:        {}\n",
+        "pool:        {}\nreservation: {}\nlimit:       {}\nkind:        {}\nshare:       {}\ninstance:    {}\npriority:    {}\ncontrollers: {}\nrevocable:   {}\njobs:        {}\ninstances:   {}\nfair users:  {}\npreempts:    {}\nlost:        {}\netag:        {}\n",
         output::escape(&p.path),
         shape::resources(p.reservation.as_ref()),
         shape::limit(p.limit.as_ref()),
@@ -488,6 +512,7 @@ fn show(context: &Context, p: &v1::Pool) {
         most_text(p.max_instances),
         p.fair_users,
         within_word(p.preempt_within()),
+        loss_text(p.on_cluster_loss),
         p.etag,
     );
     output::print(output::one(

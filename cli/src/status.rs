@@ -143,7 +143,7 @@ fn server(seen: Option<&v1::ServerStatus>) -> String {
 fn cluster(c: &v1::Cluster) -> Vec<String> {
     vec![
         c.display_name.clone(),
-        shape::word(c.wish().as_str_name(), "CLUSTER_WISH_"),
+        shape::word(c.desired_state().as_str_name(), "CLUSTER_DESIRED_STATE_"),
         shape::cluster_health(c.health()),
         shape::ago(c.health_since.as_ref()),
         crate::cluster::cause(c),

@@ -6,6 +6,7 @@ mod gateway;
 #[cfg(test)]
 mod handover_tests;
 mod kept_logs;
+mod losses;
 pub(crate) mod mesos_sim;
 mod options;
 mod preemption;

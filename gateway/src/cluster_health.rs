@@ -5,7 +5,7 @@
 
 use crate::context::Gateway;
 use echelon_core_gateway::view::Federation;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::{ClusterHealth, Health, HealthCause};
 use echelon_core_model::{ClusterId, Timestamp};
 use echelon_io_process::Readiness;
@@ -132,7 +132,7 @@ fn show(
         federation
             .clusters
             .get(id)
-            .is_some_and(|cluster| cluster.wish != Wish::Removed)
+            .is_some_and(|cluster| cluster.desired_state != DesiredState::Removed)
     };
     shown.retain(|id, of| {
         let stays = is_present(id);

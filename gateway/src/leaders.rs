@@ -5,7 +5,7 @@ use crate::context::Gateway;
 use crate::links::Links;
 use axum::response::Response;
 use echelon_core_gateway::ask;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
 use echelon_core_model::{ClusterId, Timestamp};
 use echelon_io_membership::{Role, Sighting};
@@ -218,7 +218,9 @@ async fn list(gateway: &Gateway, clusters: &watch::Sender<BTreeMap<ClusterId, St
     loop {
         match tokio::time::timeout(LIST_EVERY, ask::clusters(&gateway.facts)).await {
             Ok(Ok(all)) => {
-                let present = all.into_iter().filter(|cluster| cluster.wish != Wish::Removed);
+                let present = all
+                    .into_iter()
+                    .filter(|cluster| cluster.desired_state != DesiredState::Removed);
                 clusters.send_replace(present.map(|cluster| (cluster.id, cluster.name)).collect());
             }
             Ok(Err(error)) => tracing::debug!(%error, "the clusters cannot be listed at the moment"),

@@ -9,7 +9,7 @@ use crate::links::Links;
 use crate::show::show_cluster;
 use echelon_core_gateway::view::Federation;
 use echelon_core_gateway::{ApiError, ask, clusters};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::control::Control;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
 use echelon_io_membership::{MembershipError, Role};
@@ -77,7 +77,10 @@ async fn stored(gateway: &Gateway) -> Result<Stored, String> {
 }
 
 fn shown_clusters(gateway: &Gateway, federation: &Federation) -> Vec<v1::Cluster> {
-    let present = federation.clusters.values().filter(|c| c.wish != Wish::Removed);
+    let present = federation
+        .clusters
+        .values()
+        .filter(|c| c.desired_state != DesiredState::Removed);
     let mut shown: Vec<_> = present
         .map(|cluster| {
             let view = clusters::view(federation, cluster.clone());

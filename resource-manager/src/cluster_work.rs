@@ -24,6 +24,8 @@ pub(crate) fn to_wire(work: &ClusterWork) -> v1::ClusterWork {
         movable: totals.movable,
         ending: totals.ending,
         staying: totals.staying,
+        after_preemption: totals.after_preemption,
+        victims: totals.victims,
         waiting: *waiting,
     }
 }
@@ -38,6 +40,10 @@ fn group(work: &GroupWork) -> v1::GroupWork {
         results,
         departure,
     } = work;
+    let after_preemption = match departure {
+        Departure::Moves { after_preemption, .. } => *after_preemption,
+        Departure::None | Departure::Unselected | Departure::End | Departure::Stays(_) => 0,
+    };
     let (departure, movable, at_once, why) = parts(departure);
     v1::GroupWork {
         job_id: job.to_string(),
@@ -51,6 +57,7 @@ fn group(work: &GroupWork) -> v1::GroupWork {
         movable,
         at_once,
         reason: why.map(reason::reason),
+        after_preemption,
     }
 }
 
@@ -60,6 +67,7 @@ const fn parts(departure: &Departure) -> (v1::Departure, u64, u64, Option<&Reaso
         Departure::Unselected => (v1::Departure::Unselected, 0, 0, None),
         Departure::Moves {
             movable,
+            after_preemption: _,
             at_once,
             others,
         } => (v1::Departure::Moves, *movable, *at_once, others.as_ref()),

@@ -5,6 +5,7 @@
 
 mod admission;
 mod cluster_work;
+mod coverage;
 mod figures;
 mod grpc;
 mod link;

@@ -1,5 +1,6 @@
 //! The resource manager's metrics. Never by job: labels have few values.
 
+use crate::coverage::Coverage;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::JobState;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
@@ -28,6 +29,8 @@ pub(crate) struct Measures {
     pub(crate) alarms: IntCounter,
     /// Streams ended for what came over them.
     pub(crate) streams_refused: IntCounter,
+    /// What losses of clusters would leave without capacity.
+    pub(crate) coverage: Coverage,
     leading: IntGauge,
     epoch: IntGauge,
     frozen: IntGauge,
@@ -67,6 +70,7 @@ impl Measures {
                 "echelon_streams_refused_total",
                 "Streams between the resource manager and shards that were ended for what came over them: a number out of its range, no proof of a leadership, another cluster's name.",
             )?,
+            coverage: Coverage::new(metrics)?,
             leading: metrics.gauge(
                 "echelon_leading",
                 "1 while this process leads its role and may act: it knows that no other leads.",
@@ -145,7 +149,10 @@ impl Measures {
     }
 
     /// The leadership has begun or ended.
-    pub(crate) fn leads(&self, epoch: Option<Epoch>) {
+    pub(crate) fn leads(&mut self, epoch: Option<Epoch>) {
+        if epoch.is_none() {
+            self.coverage.clear();
+        }
         self.leading.set(epoch.is_some().into());
         self.epoch
             .set(i64::try_from(epoch.unwrap_or_default().0).unwrap_or(i64::MAX));

@@ -1,14 +1,15 @@
 //! Queries, answered in a thread of their own. It has a snapshot of the driver's picture, which is brought up to date on demand and at
 //! most once a second, so the thread that decides spends next to nothing on any query.
 
+use crate::coverage::CoverageGauge;
 use echelon_core_model::cluster::ClusterQuestion;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{JobId, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Timestamp};
 use echelon_core_resource_manager::{
     ClusterWork, JobQuestion, PictureSnapshot, Plan, PoolFigures, ResourceManager, SnapshotPart,
-    cluster_work, figures, plan, unstored_progress,
+    cluster_work, figures, loss_cover, plan, unstored_progress,
 };
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,15 @@ pub(crate) enum PictureQuery {
     Figures(Option<PoolTree>, oneshot::Sender<Option<Box<PoolFigures>>>),
     /// What a cluster holds, and what would become of it.
     ClusterWork(ClusterQuestion, oneshot::Sender<Option<Box<ClusterWork>>>),
+    /// What a loss of a cluster would leave without capacity. The answer goes to a gauge.
+    LossCover {
+        /// The cluster.
+        cluster: ClusterId,
+        /// Its name.
+        name: String,
+        /// Where the answer is shown.
+        gauge: CoverageGauge,
+    },
     /// Why a job waits for admission. The answer is computed from what is sent, in another thread.
     Explain(JobId, oneshot::Sender<Option<Box<JobQuestion>>>),
     /// What became of jobs of which storage has no progress, and when that is asked.
@@ -109,6 +119,7 @@ impl PictureQuery {
             Self::ClusterWork(question, answer) => {
                 drop(answer.send(Some(Box::new(cluster_work(picture, &question)))));
             }
+            Self::LossCover { cluster, name, gauge } => gauge.show(&name, &loss_cover(picture, &cluster)),
             Self::Explain(job, answer) => drop(answer.send(Some(Box::new(JobQuestion::new(picture, job))))),
             Self::Unstored(jobs, now, answer) => {
                 let rows = unstored_progress(picture, &jobs, now);
@@ -122,6 +133,7 @@ impl PictureQuery {
             Self::Plan(_, answer) => drop(answer.send(None)),
             Self::Figures(_, answer) => drop(answer.send(None)),
             Self::ClusterWork(_, answer) => drop(answer.send(None)),
+            Self::LossCover { .. } => {}
             Self::Explain(_, answer) => drop(answer.send(None)),
             Self::Unstored(_, _, answer) => drop(answer.send(None)),
         }

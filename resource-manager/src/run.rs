@@ -201,6 +201,10 @@ impl Loop {
             office.doubt();
             self.driver.step(Event::Suspended, now, &mut Vec::new());
         }
+        if self.driver.leading().is_some() {
+            let due = self.measures.coverage.next(&self.driver.picture().facts, began);
+            due.into_iter().for_each(|query| self.queries.add(query));
+        }
         self.queries.hand_over(&mut self.driver, began);
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);

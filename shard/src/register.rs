@@ -3,7 +3,7 @@
 //! since two shards would drive the same hosts.
 
 use echelon_core_model::ClusterId;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query, Reading};
 use echelon_io_process::Backoff;
 use echelon_io_storage::{Store, StoreError};
@@ -96,7 +96,9 @@ pub(crate) async fn is_removed(store: &dyn Store, id: &ClusterId) -> bool {
     let Answer::Clusters(known) = reading.answer else {
         return false;
     };
-    known.iter().any(|c| c.id == *id && c.wish == Wish::Removed)
+    known
+        .iter()
+        .any(|c| c.id == *id && c.desired_state == DesiredState::Removed)
 }
 
 /// Returns when a cluster was removed for good.
@@ -151,7 +153,9 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt,
 
 /// The row as it is to be, where it is to change. `None`: there is none of this name.
 fn row(known: &[Cluster], name: &str, mesos: &str) -> Result<Option<FoundRow>, RegisterError> {
-    let present = known.iter().filter(|cluster| cluster.wish != Wish::Removed);
+    let present = known
+        .iter()
+        .filter(|cluster| cluster.desired_state != DesiredState::Removed);
     let mut others = present.filter(|cluster| cluster.name != name && cluster.mesos == mesos);
     if let Some(other) = others.next() {
         return Err(RegisterError::SameMaster {
@@ -187,10 +191,10 @@ mod tests {
     use super::*;
     use echelon_io_storage::MemoryStore;
 
-    fn cluster(name: &str, mesos: &str, wish: Wish) -> Cluster {
+    fn cluster(name: &str, mesos: &str, desired_state: DesiredState) -> Cluster {
         Cluster {
             mesos: mesos.into(),
-            wish,
+            desired_state,
             ..Cluster::new(ClusterId::new(name), name)
         }
     }
@@ -204,17 +208,17 @@ mod tests {
             })
         };
         assert_eq!(moves(&[]), None);
-        assert_eq!(moves(&[cluster("b", "m:2", Wish::Active)]), None);
-        assert_eq!(moves(&[cluster("a", "m:1", Wish::Removed)]), None);
-        let there = [cluster("a", "m:1", Wish::Cordoned)];
+        assert_eq!(moves(&[cluster("b", "m:2", DesiredState::Active)]), None);
+        assert_eq!(moves(&[cluster("a", "m:1", DesiredState::Removed)]), None);
+        let there = [cluster("a", "m:1", DesiredState::Cordoned)];
         assert_eq!(moves(&there), Some(("a".to_owned(), None)));
-        let moved = [cluster("a", "m:2", Wish::Active)];
+        let moved = [cluster("a", "m:2", DesiredState::Active)];
         assert_eq!(moves(&moved), Some(("a".to_owned(), Some((2, "m:1".to_owned())))));
     }
 
     #[test]
     fn a_master_has_one_cluster() {
-        let known = [cluster("b", "m:1", Wish::Active)];
+        let known = [cluster("b", "m:1", DesiredState::Active)];
         let error = row(&known, "a", "m:1").unwrap_err().to_string();
         assert!(error.contains("cluster b has it already"), "{error}");
     }
@@ -225,7 +229,7 @@ mod tests {
         let add = async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             let decision = Decision::PutCluster {
-                cluster: cluster("a", "", Wish::Active),
+                cluster: cluster("a", "", DesiredState::Active),
                 expected: None,
             };
             store.decide(decision).await.unwrap()

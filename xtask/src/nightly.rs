@@ -18,6 +18,17 @@ const SIMULATION: [&str; 7] = [
     "--no-fail-fast",
 ];
 
+/// The worlds of many clusters.
+const FEDERATION: [&str; 7] = [
+    "test",
+    "--workspace",
+    "--features",
+    "echelon-tests/servers",
+    "--test",
+    "federation",
+    "--no-fail-fast",
+];
+
 /// Every test.
 const TESTS: [&str; 5] = [
     "test",
@@ -34,11 +45,16 @@ struct Part {
     run: fn() -> Result<()>,
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         name: "seeds",
         what: "1,500 storms of the simulation, as many worlds of two other kinds, other seeds each night",
         run: seeds,
+    },
+    Part {
+        name: "federation",
+        what: "2,000 worlds of many clusters, other seeds each night",
+        run: federation,
     },
     Part {
         name: "properties",
@@ -118,6 +134,18 @@ fn seeds() -> Result<()> {
     let (count, first) = (COUNT.to_string(), first.to_string());
     phases::cargo(
         &SIMULATION,
+        &[("ECHELON_SEEDS", &count), ("ECHELON_FIRST_SEED", &first)],
+    )
+}
+
+fn federation() -> Result<()> {
+    const COUNT: u64 = 2000;
+    // 200 are played for each change; nights go on from there
+    let first = 201 + night()? % 2500 * COUNT;
+    println!("seeds {first} to {}", first + COUNT - 1);
+    let (count, first) = (COUNT.to_string(), first.to_string());
+    phases::cargo(
+        &FEDERATION,
         &[("ECHELON_SEEDS", &count), ("ECHELON_FIRST_SEED", &first)],
     )
 }

@@ -15,10 +15,32 @@ const NAMED: usize = 3;
 /// Shows what a change of a cluster would mean.
 pub(super) async fn plan(context: &Context, cluster: v1::Cluster, fields: &[&str]) -> Result<(), Failure> {
     let client = context.client().await?;
-    let planned = ask(&client, cluster, fields).await?;
+    let planned = ask(&client, about(cluster, fields)).await?;
+    let desired = named(planned.cluster.clone())?.desired_state();
+    let desired = shape::word(desired.as_str_name(), "CLUSTER_DESIRED_STATE_");
+    let line = format!("desired:   {desired} (planned, nothing was changed)");
+    show_planned(context, &planned, &line)
+}
+
+/// Shows what would become of a cluster's work if it were lost now.
+pub(super) async fn plan_loss(context: &Context, cluster: &str) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let request = v1::PlanClusterRequest {
+        lost: true,
+        ..about(as_it_is(cluster), &[])
+    };
+    let planned = ask(&client, request).await?;
+    show_planned(
+        context,
+        &planned,
+        "lost:      as if it were now (nothing was declared)",
+    )
+}
+
+fn show_planned(context: &Context, planned: &v1::PlanClusterResponse, what: &str) -> Result<(), Failure> {
     let shown = named(planned.cluster.clone())?;
-    let people = people(&shown, &planned);
-    let value = output::message("PlanClusterResponse", &planned);
+    let people = people(&shown, planned, what);
+    let value = output::message("PlanClusterResponse", planned);
     output::print(output::one(
         &value,
         &shown.display_name,
@@ -34,17 +56,25 @@ pub(super) async fn plan(context: &Context, cluster: v1::Cluster, fields: &[&str
     }
 }
 
-async fn ask(
-    client: &Client,
-    cluster: v1::Cluster,
-    fields: &[&str],
-) -> Result<v1::PlanClusterResponse, Failure> {
-    let request = v1::PlanClusterRequest {
+/// A question about a cluster with some fields changed.
+fn about(cluster: v1::Cluster, fields: &[&str]) -> v1::PlanClusterRequest {
+    v1::PlanClusterRequest {
         cluster: Some(cluster),
         update_mask: Some(prost_types::FieldMask {
             paths: fields.iter().map(|&field| field.to_owned()).collect(),
         }),
-    };
+        lost: false,
+    }
+}
+
+fn as_it_is(cluster: &str) -> v1::Cluster {
+    v1::Cluster {
+        name: format!("clusters/{cluster}"),
+        ..v1::Cluster::default()
+    }
+}
+
+async fn ask(client: &Client, request: v1::PlanClusterRequest) -> Result<v1::PlanClusterResponse, Failure> {
     let planned = client.repeat(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.plan_cluster(request).await }
@@ -54,31 +84,35 @@ async fn ask(
 
 /// What a cluster as it is holds, and what becomes of that.
 async fn held(client: &Client, cluster: &str) -> Result<v1::ClusterWork, Failure> {
-    let as_it_is = v1::Cluster {
-        name: format!("clusters/{cluster}"),
-        ..v1::Cluster::default()
-    };
     let missing = || {
         Failure::new(
             Exit::Failed,
             "the gateway's answer says nothing of the cluster's work",
         )
     };
-    ask(client, as_it_is, &[]).await?.work.ok_or_else(missing)
+    let request = about(as_it_is(cluster), &[]);
+    ask(client, request).await?.work.ok_or_else(missing)
 }
 
-fn people(cluster: &v1::Cluster, planned: &v1::PlanClusterResponse) -> String {
+fn people(cluster: &v1::Cluster, planned: &v1::PlanClusterResponse, what: &str) -> String {
     let Some(work) = &planned.work else {
         return "it is not known what the cluster holds\n".to_owned();
     };
-    let desired = cluster.wish();
     let mut out = format!(
-        "cluster:   {}\ndesired:   {} (planned, nothing was changed)\ninstances: {}\nwaiting:   {} instances of all jobs are assigned to no cluster and may come here\n",
+        "cluster:   {}\n{what}\ninstances: {}\n",
         output::escape(&cluster.display_name),
-        shape::word(desired.as_str_name(), "CLUSTER_WISH_"),
         sums(work),
-        work.waiting,
     );
+    if work.victims > 0 {
+        out.push_str(&format!(
+            "preempted: about {} instances of other work would be stopped for these\n",
+            work.victims
+        ));
+    }
+    out.push_str(&format!(
+        "waiting:   {} instances of all jobs are assigned to no cluster and may come here\n",
+        work.waiting
+    ));
     for problem in &planned.problems {
         out.push_str(&format!("refused:   {}\n", output::escape(problem)));
     }
@@ -95,6 +129,7 @@ fn people(cluster: &v1::Cluster, planned: &v1::PlanClusterResponse) -> String {
 fn sums(work: &v1::ClusterWork) -> String {
     let parts = [
         (work.movable, "can move now"),
+        (work.after_preemption, "can once other work has given way"),
         (work.ending, "end"),
         (work.staying, "stay or wait"),
     ];
@@ -172,7 +207,13 @@ fn departure(group: &v1::GroupWork) -> String {
         v1::Departure::Unselected => "stays; its job would not choose this cluster any more".to_owned(),
         v1::Departure::Ends => "ends".to_owned(),
         v1::Departure::Moves => {
-            let moves = format!("{} can move now, {} at once", group.movable, group.at_once);
+            let moves = match group.after_preemption {
+                0 => format!("{} can move now, {} at once", group.movable, group.at_once),
+                more => format!(
+                    "{} can move now, {more} once other work has given way",
+                    group.movable
+                ),
+            };
             why.map_or_else(|| moves.clone(), |why| format!("{moves}; the others wait: {why}"))
         }
         v1::Departure::Stays => why.map_or_else(|| "stays".to_owned(), |why| format!("stays: {why}")),
@@ -185,8 +226,8 @@ pub(super) async fn wait_drained(context: &Context, cluster: &str) -> Result<(),
     let mut said = String::new();
     loop {
         let now = read(context, cluster).await?;
-        if now.wish() != v1::ClusterWish::Draining {
-            let what = shape::word(now.wish().as_str_name(), "CLUSTER_WISH_");
+        if now.desired_state() != v1::ClusterDesiredState::Draining {
+            let what = shape::word(now.desired_state().as_str_name(), "CLUSTER_DESIRED_STATE_");
             let text = format!("cluster {cluster} is not drained any more, it is to be {what}");
             return Err(Failure::new(Exit::Conflict, text));
         }
@@ -237,7 +278,7 @@ pub(super) async fn wait_removed(context: &Context, removing: &v1::Cluster) -> R
     loop {
         let now = read(context, &removing.cluster_id).await?;
         let is_shown = now.heartbeat_time.is_some() || now.health_since.is_some();
-        if now.wish() == v1::ClusterWish::Removed && !is_shown {
+        if now.desired_state() == v1::ClusterDesiredState::Removed && !is_shown {
             let name = output::escape(&removing.display_name);
             output::remark(format_args!("cluster {name} is removed"));
             return Ok(());

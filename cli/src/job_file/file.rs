@@ -122,6 +122,7 @@ with_shared_fields! {
         /// What to do about a run whose host falls silent.
         on_unreachable: Option<Scalar<Silence>>,
         /// What to do about runs whose cluster is silent: `replace` starts them at other clusters, after at least `2m`. A daemon waits.
+        /// The pool's for batch and service, where it has one and this is left out.
         on_cluster_loss: Option<Scalar<Silence>>,
         /// How a service is brought to a new version.
         update: Option<UpdateFile>,

@@ -25,6 +25,7 @@ mod write;
 pub use refused::Wanted;
 pub use scalar::Scalar;
 pub use schema::text as schema_text;
+pub use spec::on_silence;
 
 use crate::exit::Failure;
 use crate::output::{self, Format};
@@ -125,16 +126,18 @@ pub fn parse(bytes: &[u8]) -> Result<JobSpec, JobFileError> {
     spec::spec(shape(bytes)?).map_err(|wrong| wrong.found_in(bytes))
 }
 
-/// Reads a job file as it is asked for: a priority that it does not name is the pool's to choose.
+/// Reads a job file as it is asked for. Where it does not name `priority` or `on_cluster_loss`, its pool does.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn wanted(bytes: &[u8]) -> Result<v1::JobSpec, JobFileError> {
     let file: file::JobFile = shape(bytes)?;
     let names_priority = file.priority.is_some();
+    let names_loss = file.on_cluster_loss.is_some();
     let spec = spec::spec(file).map_err(|wrong| wrong.found_in(bytes))?;
     let mut wanted = convert::spec::spec(&spec);
     wanted.priority = wanted.priority.filter(|_| names_priority);
+    wanted.on_cluster_loss = wanted.on_cluster_loss.filter(|_| names_loss);
     Ok(wanted)
 }
 

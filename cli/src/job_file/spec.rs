@@ -115,7 +115,11 @@ fn kind(text: &str) -> Result<JobKind, String> {
     one_of("a kind of job", &words::KINDS)(text)
 }
 
-fn on_silence(text: &str) -> Result<OnSilence, String> {
+/// Reads `wait`, or `replace after 15m`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn on_silence(text: &str) -> Result<OnSilence, String> {
     match text.split_whitespace().collect::<Vec<_>>().as_slice() {
         ["wait"] => Ok(OnSilence::Wait),
         ["replace", "after", span] => quantity::span(span).map(OnSilence::Replace),

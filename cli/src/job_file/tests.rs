@@ -323,7 +323,13 @@ proptest! {
 }
 
 #[test]
-fn a_priority_that_is_not_named_is_the_pools_to_choose() {
+fn what_is_not_named_of_what_pools_have_defaults_for_is_theirs_to_choose() {
+    let on_loss = |more: &str| {
+        let text = format!("{HELLO}{more}");
+        wanted(text.as_bytes()).unwrap().on_cluster_loss
+    };
+    assert_eq!(on_loss(""), None);
+    assert!(on_loss("on_cluster_loss: replace after 15m\n").is_some());
     let read = |text: &str| wanted(text.as_bytes()).unwrap().priority;
     assert_eq!(read(HELLO), None);
     assert_eq!(read(&format!("{HELLO}priority: 0\n")), Some(0));

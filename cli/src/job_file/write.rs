@@ -20,7 +20,7 @@ use echelon_core_model::pod::Sidecar;
 use echelon_core_model::rollout::UpdatePolicy;
 use echelon_core_model::rules::{After, Completion};
 use echelon_core_model::schedule::Schedule;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, OnSilence, Retry};
+use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, Retry};
 use echelon_core_model::volume::PersistentVolume;
 use echelon_core_model::{GroupName, Kind, Resources, Span};
 use std::collections::BTreeMap;
@@ -52,8 +52,8 @@ pub fn file(spec: &JobSpec) -> JobFile {
         keep: rules.keep.map(time).and_then(some),
         schedule: rules.schedule.as_ref().map(schedule),
         driver: rules.driver.as_ref().and_then(some),
-        on_unreachable: some(silence(spec.on_unreachable)),
-        on_cluster_loss: some(silence(spec.on_cluster_loss)),
+        on_unreachable: some(spec.on_unreachable),
+        on_cluster_loss: some(spec.on_cluster_loss),
         update: Some(update(&spec.update)),
         ..JobFile::default()
     };
@@ -188,13 +188,6 @@ fn resources(r: Resources) -> ResourcesFile {
         memory: some(Kind::Memory.show(r.memory)),
         disk: some(Kind::Disk.show(r.disk)),
         gpus: some(Kind::Gpus.show(r.gpus)),
-    }
-}
-
-fn silence(on: OnSilence) -> String {
-    match on {
-        OnSilence::Wait => "wait".to_owned(),
-        OnSilence::Replace(after) => format!("replace after {}", time(after)),
     }
 }
 

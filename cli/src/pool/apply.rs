@@ -77,7 +77,7 @@ fn amounts(pool: Option<&v1::Pool>) -> String {
         .join("; ")
 }
 
-fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 12] {
+fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 13] {
     [
         (
             "reservation",
@@ -107,6 +107,10 @@ fn fields(pool: Option<&v1::Pool>) -> [(&'static str, String); 12] {
             "preempt_within",
             super::within_word(pool.map_or(v1::PreemptWithin::Unspecified, v1::Pool::preempt_within))
                 .to_owned(),
+        ),
+        (
+            "on_cluster_loss",
+            super::loss_text(pool.and_then(|p| p.on_cluster_loss)),
         ),
         ("max_jobs", super::most_text(pool.and_then(|p| p.max_jobs))),
         (
@@ -204,7 +208,7 @@ mod tests {
             etag: "7".to_owned(),
         };
         insta::assert_snapshot!(people(&told, true), @r"
-        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; revocable_limit none; fair_users false; preempt_within auto; max_jobs none; max_instances none)
+        added:   /a (reservation cpus 1; limit none; share 1; kind elastic; max_instance none; priority any; controller_limit none; revocable_limit none; fair_users false; preempt_within auto; on_cluster_loss default; max_jobs none; max_instances none)
         changed: /b: reservation cpus 0.001 -> nothing
         moved:   /c to /d
         deleted: /e

@@ -7,6 +7,7 @@ use crate::quantity;
 use echelon_clients_rust::v1;
 use echelon_core_model::pool::{Pool, PoolKind, PreemptWithin, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::spec::OnSilence;
 use echelon_core_model::{PoolId, nearest};
 use echelon_proto::convert::pool::pool as to_wire;
 use serde::de::value::MapAccessDeserializer;
@@ -36,6 +37,7 @@ struct PoolFile {
     revocable_limit: Option<AmountsFile>,
     fair_users: Option<Scalar>,
     preempt_within: Option<Scalar>,
+    on_cluster_loss: Option<Scalar>,
     max_jobs: Option<Scalar>,
     max_instances: Option<Scalar>,
     moved_from: Option<Scalar>,
@@ -157,6 +159,7 @@ impl Reader {
                 ),
                 fair_users: self.truth(&format!("{at}.fair_users"), file.fair_users.as_ref()),
                 preempt_within: self.within(&format!("{at}.preempt_within"), file.preempt_within.as_ref()),
+                on_cluster_loss: self.loss(&format!("{at}.on_cluster_loss"), file.on_cluster_loss.as_ref()),
                 max_jobs: self.number(&format!("{at}.max_jobs"), file.max_jobs.as_ref()),
                 max_instances: self.number(&format!("{at}.max_instances"), file.max_instances.as_ref()),
                 ..new
@@ -284,6 +287,23 @@ impl Reader {
         text.and_then(|text| self.value(at, text, read))
             .unwrap_or_default()
     }
+
+    fn loss(&mut self, at: &str, text: Option<&Scalar>) -> Option<OnSilence> {
+        self.value(at, text?, loss_default).flatten()
+    }
+}
+
+/// Reads what a pool says of silent clusters; `default`: nothing.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub(super) fn loss_default(text: &str) -> Result<Option<OnSilence>, String> {
+    if text == "default" {
+        return Ok(None);
+    }
+    let on = job_file::on_silence(text);
+    on.map(Some)
+        .map_err(|why| format!("{why}, nor `default`, which leaves it to the pool above"))
 }
 
 fn named(file: AmountsFile) -> Vec<(Kind, Scalar)> {
@@ -301,14 +321,17 @@ fn named(file: AmountsFile) -> Vec<(Kind, Scalar)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::Span;
+    use echelon_proto::convert::spec::silence;
 
     const TREE: &str = "
 pools:
-  default: {controller_limit: {cpus: 2}, revocable_limit: {memory: 3GiB}, max_jobs: 10, max_instances: 500, fair_users: true, preempt_within: never}
+  default: {controller_limit: {cpus: 2}, revocable_limit: {memory: 3GiB}, max_jobs: 10, max_instances: 500, fair_users: true, preempt_within: never, on_cluster_loss: wait}
   ml:
     reservation: {cpus: 6, memory: 8GiB}
     limit: {cpus: 0.5}
     share: 3
+    on_cluster_loss: replace after 1h
     pools:
       train:
         {kind: static, moved_from: /old, share: {gpus: 2}, max_instance: {cpus: 4}, priority: {max: 9, default: 3}}
@@ -328,6 +351,13 @@ pools:
         assert!(pool(0).fair_users && !pool(1).fair_users);
         let within = [pool(0), pool(1)].map(|p| p.preempt_within());
         assert_eq!(within, [v1::PreemptWithin::Never, v1::PreemptWithin::Unspecified]);
+        let on_loss = [pool(0), pool(1), pool(2)].map(|p| p.on_cluster_loss);
+        let said = [
+            Some(OnSilence::Wait),
+            Some(OnSilence::Replace(Span::minutes(60))),
+            None,
+        ];
+        assert_eq!(on_loss, said.map(|on| on.map(silence)));
         assert_eq!((pool(1).max_jobs, pool(1).max_instances), (None, None));
         assert_eq!(pool(0).revocable_limit.unwrap().memory_mib, Some(3072));
         assert_eq!(pool(0).controller_limit.unwrap().cpus_milli, Some(2000));
@@ -389,6 +419,10 @@ pools:
             (
                 "pools: {a: {preempt_within: nevr}}",
                 "line 1: pools.a.preempt_within: `nevr` is neither auto, never nor lower_priority; did you mean `never`?",
+            ),
+            (
+                "pools: {a: {on_cluster_loss: 15m}}",
+                "line 1: pools.a.on_cluster_loss: `15m` is neither `wait` nor `replace after <time>`, for example `replace after 5m`, nor `default`, which leaves it to the pool above",
             ),
             (
                 "pools: {a: {max_jobs: few}}",

@@ -72,9 +72,9 @@ impl Recorder<'_> {
         {
             let (id, name) = (cluster.cluster_id.clone(), cluster.display_name.clone());
             self.clusters.insert(id, name);
-            match cluster.wish() {
-                v1::ClusterWish::Removed => {}
-                v1::ClusterWish::Active => self.cluster(cluster).await?,
+            match cluster.desired_state() {
+                v1::ClusterDesiredState::Removed => {}
+                v1::ClusterDesiredState::Active => self.cluster(cluster).await?,
                 _ => self.leave_out(RecordCause::ClosedClusters, 1),
             }
         }

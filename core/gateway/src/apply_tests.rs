@@ -14,6 +14,7 @@ use crate::resource::JobRef;
 use crate::testing::{Memory, NOW, Running, run};
 use crate::update::{scale_job, update_job};
 use echelon_core_model::job::JobFilter;
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_testkit::build::JobBuilder;
@@ -71,7 +72,7 @@ fn job(store: &mut Memory, pool: &'static str) {
     let request = CreateJob {
         hash: 1,
         bytes: 100,
-        priority: Some(0),
+        named: NamedFields::default(),
         violations: vec![],
         request_id: "r".into(),
         origin: None,

@@ -4,11 +4,13 @@ use crate::create::{CreateJob, create_job};
 use crate::error::{ApiError, ErrorReason};
 use crate::resource::JobRef;
 use crate::testing::{Memory, NOW, Running, run};
-use crate::update::{scale_job, update_job};
+use crate::update::{Edit, scale_job, update_job};
 use crate::view::JobView;
 use crate::{pools, validate};
-use echelon_core_model::PoolId;
+use echelon_core_model::job_defaults::{JobDefaults, NamedFields};
 use echelon_core_model::pool::PriorityBounds;
+use echelon_core_model::spec::{OnSilence, defaults};
+use echelon_core_model::{PoolId, Span};
 use echelon_core_testkit::build::JobBuilder;
 
 const PATH: &str = "/ml/train";
@@ -45,7 +47,10 @@ fn request(spec: JobSpec, priority: Option<u32>) -> CreateJob {
     CreateJob {
         hash: 1,
         bytes: 100,
-        priority,
+        named: NamedFields {
+            priority,
+            ..NamedFields::default()
+        },
         violations: vec![],
         request_id: "r".into(),
         origin: None,
@@ -252,12 +257,15 @@ fn a_retry_makes_the_job_that_it_began_although_the_default_has_changed() {
         dies.step(&mut store, false);
     }
     drop(dies);
-    with(&mut store, PATH, |p| p.priority.default = Some(5));
+    with(&mut store, PATH, |p| {
+        p.priority.default = Some(5);
+        p.on_cluster_loss = Some(OnSilence::Wait);
+    });
     let view = run(&mut store, move |facts| async move {
         create_job(&facts, again, 9, NOW).await
     });
-    let view = view.unwrap();
-    assert_eq!(view.spec.unwrap().priority, 2);
+    let spec = view.unwrap().spec.unwrap();
+    assert_eq!((spec.priority, spec.on_cluster_loss), (2, defaults::CLUSTER_LOSS));
     assert_eq!(store.heads.len(), 1);
 }
 
@@ -312,17 +320,76 @@ fn a_plan_says_what_a_submit_would() {
     let mut store = tree();
     let plan = |store: &mut Memory, spec: JobSpec, priority| {
         run(store, move |facts| async move {
-            validate::planned(&facts, spec, priority, Vec::new(), 1).await
+            let named = NamedFields {
+                priority,
+                ..NamedFields::default()
+            };
+            validate::planned(&facts, spec, named, Vec::new(), 1).await
         })
     };
     let refused = told(plan(&mut store, sized(4001, 1), Some(9)));
     let fields: Vec<&str> = refused.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["spec.priority", "spec.groups[0].resources.cpus_milli"]);
     assert_eq!(plan(&mut store, sized(1, 1), None).unwrap().priority, 2);
+    with(&mut store, "/ml", |p| p.on_cluster_loss = Some(OnSilence::Wait));
+    let planned = plan(&mut store, sized(1, 1), None).unwrap();
+    assert_eq!(planned.on_cluster_loss, OnSilence::Wait);
 }
 
 #[test]
-fn bounds_that_leave_no_priority_are_refused_wherever_they_meet() {
+fn a_job_that_says_nothing_of_silent_clusters_takes_it_from_its_pool() {
+    let day = OnSilence::Replace(Span::minutes(24 * 60));
+    let of = |spec: JobSpec, named: NamedFields| {
+        let mut store = tree();
+        with(&mut store, "/ml", |p| p.on_cluster_loss = Some(day));
+        let request = CreateJob {
+            named,
+            ..request(spec, None)
+        };
+        let view = run(&mut store, move |facts| async move {
+            create_job(&facts, request, 1, NOW).await
+        });
+        let view = view.unwrap();
+        let stored = &store.specs[&(view.head.job, 1)];
+        assert_eq!(view.spec.as_ref(), Some(stored));
+        stored.on_cluster_loss
+    };
+    assert_eq!(of(job().build(), NamedFields::default()), day);
+    let says = OnSilence::Replace(Span::minutes(15));
+    let named = NamedFields {
+        on_cluster_loss: Some(says),
+        ..NamedFields::default()
+    };
+    assert_eq!(
+        of(job().build(), named),
+        says,
+        "also where that is the default of its kind"
+    );
+    let stateful = JobBuilder::stateful("web", 2, 64).pool(PATH).build();
+    assert_eq!(of(stateful, NamedFields::default()), OnSilence::Wait);
+}
+
+#[test]
+fn a_change_gets_the_defaults_of_the_jobs_pool() {
+    struct Asked;
+    impl Edit for Asked {
+        fn apply(&self, present: &JobSpec, defaults: JobDefaults) -> Result<(JobSpec, usize), ApiError> {
+            let mut spec = present.clone();
+            spec.on_cluster_loss = defaults.on_loss_of(spec.kind);
+            Ok((spec, 1))
+        }
+    }
+    let mut store = tree();
+    create(&mut store, job().build(), None).unwrap();
+    with(&mut store, PATH, |p| p.on_cluster_loss = Some(OnSilence::Wait));
+    let view = run(&mut store, |facts| async move {
+        update_job(&facts, change(), Asked, NOW).await
+    });
+    assert_eq!(view.unwrap().spec.unwrap().on_cluster_loss, OnSilence::Wait);
+}
+
+#[test]
+fn settings_of_a_pool_that_cannot_hold_are_refused_with_their_field() {
     let mut store = tree();
     let set = |store: &mut Memory, path: &'static str, min, max, default| {
         run(store, move |facts| async move {
@@ -333,6 +400,14 @@ fn bounds_that_leave_no_priority_are_refused_wherever_they_meet() {
             pools::update_pool(&facts, path, change).await
         })
     };
+    let soon = run(&mut store, |facts| async move {
+        let change = pools::PoolChange {
+            on_cluster_loss: Some(Some(OnSilence::Replace(Span::seconds(119)))),
+            ..pools::PoolChange::default()
+        };
+        pools::update_pool(&facts, PATH, change).await
+    });
+    assert_eq!(soon.unwrap_err().violations[0].field, "pool.on_cluster_loss");
     for (path, min, max, default) in [
         (PATH, 4, 3, None),
         (PATH, 2, 5, Some(6)),

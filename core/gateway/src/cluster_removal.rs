@@ -7,7 +7,7 @@ use crate::error::{ApiError, ErrorReason};
 use crate::hosts;
 use crate::port::Facts;
 use echelon_core_model::ClusterId;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 
 /// What may be in the way of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +72,17 @@ pub async fn remove_cluster<F: Facts>(
 ) -> Result<ClusterView, ApiError> {
     clusters::put(facts, wanted, |before, _| {
         let mut after = before.clone();
-        if matches!(before.wish, Wish::Removing | Wish::Removed) {
+        if matches!(
+            before.desired_state,
+            DesiredState::Removing | DesiredState::Removed
+        ) {
             return Ok(after);
         }
         crate::change::check_etag(etag, before.version, &format!("cluster `{wanted}`"))?;
         if !problems.is_empty() {
             return Err(ApiError::new(ErrorReason::ClusterInUse, problems.join("; ")));
         }
-        after.wish = Wish::Removing;
+        after.desired_state = DesiredState::Removing;
         Ok(after)
     })
     .await

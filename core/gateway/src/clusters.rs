@@ -8,7 +8,7 @@ use crate::port::Facts;
 use crate::validate::{Violations, text};
 use crate::view::{ClusterMoments, Federation, is_stale};
 use echelon_core_model::Timestamp;
-use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat};
 use echelon_core_model::cluster_labels::{KnownLabel, MAX_CLUSTER_LABELS, Price};
 use echelon_core_model::store::{Decided, Decision};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const MAX_CLUSTERS: usize = 1_000;
 /// A cluster as a caller sees it.
 #[derive(Debug, Clone)]
 pub struct ClusterView {
-    /// The wish.
+    /// The desired state.
     pub cluster: Cluster,
     /// What the resource manager says of it.
     pub state: Option<ClusterState>,
@@ -43,8 +43,8 @@ impl ClusterView {
 /// What to change.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterChange {
-    /// The new wish.
-    pub wish: Option<Wish>,
+    /// The new desired state.
+    pub desired_state: Option<DesiredState>,
     /// The new labels.
     pub labels: Option<BTreeMap<String, String>>,
     /// Only if it still has this etag; empty: whatever it has.
@@ -108,7 +108,7 @@ pub struct NewCluster {
     /// Its name.
     pub name: String,
     /// What operators want of it at first: active or cordoned.
-    pub wish: Wish,
+    pub desired_state: DesiredState,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
@@ -155,7 +155,7 @@ pub async fn planned_cluster<F: Facts>(facts: &F, new: &NewCluster) -> Result<Cl
 /// The row of a cluster to add, or of the same one that is there.
 fn new_row(known: &[Cluster], new: &NewCluster) -> Result<Cluster, ApiError> {
     if let Some(there) = known.iter().find(|c| c.is_present_as(&new.name)) {
-        if there.labels == new.labels && there.wish == new.wish {
+        if there.labels == new.labels && there.desired_state == new.desired_state {
             return Ok(there.clone());
         }
         return Err(ApiError::new(
@@ -176,7 +176,7 @@ fn new_row(known: &[Cluster], new: &NewCluster) -> Result<Cluster, ApiError> {
         ));
     }
     Ok(Cluster {
-        wish: new.wish,
+        desired_state: new.desired_state,
         labels: new.labels.clone(),
         ..Cluster::new(Cluster::fresh_id(known, &new.name), &new.name)
     })
@@ -207,15 +207,15 @@ pub fn check_new(new: &NewCluster) -> Result<(), ApiError> {
         text::LABEL_FORM,
     );
     out.check(
-        matches!(new.wish, Wish::Active | Wish::Cordoned),
-        "cluster.wish",
+        matches!(new.desired_state, DesiredState::Active | DesiredState::Cordoned),
+        "cluster.desired_state",
         "must be active or cordoned",
     );
     check_labels(&new.labels, &mut out);
     out.done()
 }
 
-/// Changes the wish or the labels.
+/// Changes the desired state or the labels.
 ///
 /// # Errors
 /// No such cluster, a field that is wrong, one that was removed, an old etag, or storage.
@@ -228,8 +228,8 @@ pub async fn update_cluster<F: Facts>(
     put(facts, wanted, |before, _| {
         check_etag(&change.etag, before.version, &format!("cluster `{wanted}`"))?;
         let mut after = before.clone();
-        after.wish = change.wish.unwrap_or(before.wish);
-        if before.wish == Wish::Removing && after.wish != before.wish {
+        after.desired_state = change.desired_state.unwrap_or(before.desired_state);
+        if before.desired_state == DesiredState::Removing && after.desired_state != before.desired_state {
             return Err(ApiError::new(
                 ErrorReason::ClusterRemoved,
                 format!("cluster `{wanted}` is being removed, and its shard may have left Mesos: that has no way back"),
@@ -293,7 +293,7 @@ pub(crate) async fn put<F: Facts>(
         if after == *before {
             return Ok(view(&federation, after));
         }
-        if before.wish == Wish::Removed {
+        if before.desired_state == DesiredState::Removed {
             return Err(ApiError::new(
                 ErrorReason::ClusterRemoved,
                 format!("cluster `{wanted}` was removed for good; add it again, which gives it a new id"),
@@ -321,8 +321,11 @@ pub(crate) async fn put<F: Facts>(
 pub fn check(change: &ClusterChange) -> Result<(), ApiError> {
     let mut out = Violations::default();
     out.check(
-        !matches!(change.wish, Some(Wish::Removing | Wish::Removed)),
-        "cluster.wish",
+        !matches!(
+            change.desired_state,
+            Some(DesiredState::Removing | DesiredState::Removed)
+        ),
+        "cluster.desired_state",
         "must be active, cordoned or draining; RemoveCluster removes a cluster",
     );
     if let Some(labels) = &change.labels {
@@ -365,10 +368,10 @@ mod tests {
     #[test]
     fn a_cluster_is_added_once_and_a_name_that_has_left_gets_another_id() {
         let mut store = Memory::new();
-        let mut add = |name: &str, wish| {
+        let mut add = |name: &str, desired_state| {
             let new = NewCluster {
                 name: name.to_owned(),
-                wish,
+                desired_state,
                 labels: BTreeMap::new(),
             };
             let added = run(
@@ -379,14 +382,21 @@ mod tests {
                 .map(|view| view.cluster.id.to_string())
                 .map_err(|e| e.reason)
         };
-        assert_eq!(add("east", Wish::Cordoned), Ok("east".to_owned()));
-        assert_eq!(add("east", Wish::Cordoned), Ok("east".to_owned()), "repeated");
-        assert_eq!(add("east", Wish::Active), Err(ErrorReason::ClusterExists));
-        assert_eq!(add("West", Wish::Active), Err(ErrorReason::FieldInvalid));
-        assert_eq!(add("west", Wish::Draining), Err(ErrorReason::FieldInvalid));
+        assert_eq!(add("east", DesiredState::Cordoned), Ok("east".to_owned()));
+        assert_eq!(
+            add("east", DesiredState::Cordoned),
+            Ok("east".to_owned()),
+            "repeated"
+        );
+        assert_eq!(add("east", DesiredState::Active), Err(ErrorReason::ClusterExists));
+        assert_eq!(add("West", DesiredState::Active), Err(ErrorReason::FieldInvalid));
+        assert_eq!(
+            add("west", DesiredState::Draining),
+            Err(ErrorReason::FieldInvalid)
+        );
         let row = store.clusters.values_mut().find(|c| c.name == "east");
         if let Some(row) = row {
-            row.wish = Wish::Removed;
+            row.desired_state = DesiredState::Removed;
         }
         let again = NewCluster {
             name: "east".to_owned(),

@@ -9,6 +9,7 @@ use crate::validate::{self, Purpose, Violations};
 use crate::view::{Federation, JobView, state};
 use crate::{ask, bounds, instance_limits, lookup};
 use echelon_core_model::job::{Desired, Goal, Head};
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::rules::Rules;
 use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
@@ -24,8 +25,9 @@ const TRIES: u32 = 8;
 pub struct CreateJob {
     /// The spec.
     pub spec: JobSpec,
-    /// The priority as it was asked for; `None`: the pool's usual one, whatever `spec` says.
-    pub priority: Option<u32>,
+    /// The fields of `spec` that the request names, of those for which pools have defaults.
+    /// Of the others the pool's default holds, whatever `spec` says.
+    pub named: NamedFields,
     /// What reading it from the wire found wrong.
     pub violations: Vec<crate::Violation>,
     /// Size of the spec as it is stored.
@@ -113,8 +115,7 @@ async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<Po
     // Ours to set, as numbers are ended.
     request.spec.rules.withdrawn.clear();
     let pools = ask::pools(facts).await?;
-    let usual = pools.priority_of(&request.spec.pool).usual();
-    request.spec.priority = request.priority.unwrap_or(usual);
+    request.named.complete(&mut request.spec, &pools);
     validate::request_id(&request.request_id, &mut out);
     validate::spec(
         &request.spec,
@@ -254,6 +255,7 @@ async fn put_first_spec<F: Facts>(facts: &F, job: JobId, request: &CreateJob) ->
 fn differs_in_what_is_usual(there: &JobSpec, spec: &JobSpec) -> bool {
     let same = JobSpec {
         priority: there.priority,
+        on_cluster_loss: there.on_cluster_loss,
         rules: Box::new(Rules {
             // The same words, which may mean another job by now.
             after: there.rules.after.clone(),

@@ -13,7 +13,7 @@ fn request(id: &str, instances: u32) -> CreateJob {
     CreateJob {
         hash: u64::from(instances),
         bytes: 100,
-        priority: Some(0),
+        named: NamedFields::default(),
         violations: vec![],
         request_id: id.into(),
         origin: None,
@@ -325,7 +325,7 @@ fn a_plan_of_a_job_that_waits_for_one_that_is_not_there_is_refused_as_a_submit_i
     let plan = |store: &mut Memory| {
         let CreateJob { spec, .. } = waiting_for("hello");
         run(store, move |facts| async move {
-            validate::planned(&facts, spec, None, Vec::new(), 1).await
+            validate::planned(&facts, spec, NamedFields::default(), Vec::new(), 1).await
         })
     };
     let early = plan(&mut store).unwrap_err();

@@ -286,6 +286,7 @@ mod tests {
     use crate::create::{CreateJob, create_job};
     use crate::testing::{Memory, NOW, run};
     use echelon_core_model::health::Health;
+    use echelon_core_model::job_defaults::NamedFields;
     use echelon_core_model::reason::Shortfall;
     use echelon_core_model::{ClusterId, GroupName};
     use echelon_core_testkit::build::JobBuilder;
@@ -297,7 +298,7 @@ mod tests {
             spec: JobBuilder::batch("hello", 2).build(),
             hash: 1,
             bytes: 1,
-            priority: Some(0),
+            named: NamedFields::default(),
             violations: Vec::new(),
             request_id: "r".to_owned(),
             origin: None,

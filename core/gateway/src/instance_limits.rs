@@ -41,6 +41,7 @@ mod tests {
     use crate::testing::{Memory, NOW, run, web};
     use crate::update::scale_job;
     use echelon_core_model::instance_limit::{ExceededLimit, LimitScope};
+    use echelon_core_model::job_defaults::NamedFields;
     use echelon_core_testkit::build::JobBuilder;
 
     fn full(pool: &str) -> ExceededLimit {
@@ -54,7 +55,7 @@ mod tests {
     fn create(store: &mut Memory, request_id: &str, instances: u32) -> Result<JobId, ApiError> {
         let request = CreateJob {
             spec: JobBuilder::batch("hello", instances).build(),
-            priority: Some(0),
+            named: NamedFields::default(),
             violations: vec![],
             bytes: 1,
             hash: u64::from(instances),

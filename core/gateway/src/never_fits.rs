@@ -5,7 +5,7 @@ use crate::error::ApiError;
 use crate::port::Facts;
 use crate::view::Federation;
 use echelon_core_model::class::{InstanceClass, fits_nowhere, warning};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::spec::JobSpec;
 
 /// A warning for each group that fits on no host of the clusters that the job may use. The largest host decides that the
@@ -19,7 +19,8 @@ pub async fn never_fits<F: Facts>(facts: &F, spec: &JobSpec) -> Result<Vec<Strin
 
 fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
     let clusters = federation.clusters.values();
-    let chosen = clusters.filter(|c| c.wish != Wish::Removed && spec.clusters.allows(c.identity()));
+    let chosen =
+        clusters.filter(|c| c.desired_state != DesiredState::Removed && spec.clusters.allows(c.identity()));
     let chosen: Vec<_> = chosen.collect();
     let of_group = |class: InstanceClass| {
         let refusals = chosen.iter().map(|c| {

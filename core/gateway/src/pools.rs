@@ -11,6 +11,7 @@ use crate::validate::{Violations, pool as rules};
 use echelon_core_model::job::{JobFilter, JobState};
 use echelon_core_model::pool::{Pool, PoolKind, PoolPaths, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::spec::OnSilence;
 use echelon_core_model::store::{Answer, Consistency, Decided, Decision, Query};
 use echelon_core_model::{PoolId, Version};
 use echelon_core_pools::tree::TreeProblem;
@@ -45,6 +46,9 @@ pub struct PoolChange {
     pub fair_users: Option<bool>,
     /// Whether its work may be preempted for other work of it.
     pub preempt_within: Option<PreemptWithin>,
+    /// What becomes of instances at a silent cluster where their jobs do not say it.
+    /// `Some(None)`: this pool says nothing.
+    pub on_cluster_loss: Option<Option<OnSilence>>,
     /// Only if it still has this etag; empty: whatever it has.
     pub etag: String,
 }
@@ -209,6 +213,7 @@ fn applied(mut pool: Pool, change: &PoolChange) -> Pool {
     pool.revocable_limit = with(pool.revocable_limit, &change.revocable_limit);
     pool.fair_users = change.fair_users.unwrap_or(pool.fair_users);
     pool.preempt_within = change.preempt_within.unwrap_or(pool.preempt_within);
+    pool.on_cluster_loss = change.on_cluster_loss.unwrap_or(pool.on_cluster_loss);
     pool.max_jobs = change.max_jobs.unwrap_or(pool.max_jobs);
     pool.max_instances = change.max_instances.unwrap_or(pool.max_instances);
     pool

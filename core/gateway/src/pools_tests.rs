@@ -2,13 +2,14 @@ use super::*;
 use crate::create::{CreateJob, create_job};
 use crate::testing::{Memory, NOW, Running, run};
 use crate::view::JobView;
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_testkit::build::JobBuilder;
 
 fn create(store: &mut Memory, name: &str, pool: &str) -> Result<JobView, ApiError> {
     let request = CreateJob {
         hash: 1,
         bytes: 100,
-        priority: None,
+        named: NamedFields::default(),
         violations: vec![],
         request_id: name.to_owned(),
         origin: None,

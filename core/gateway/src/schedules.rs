@@ -7,6 +7,7 @@ use crate::port::Facts;
 use crate::view::JobView;
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::job::Head;
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::schedule::{Origin, ScheduleState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::timetable::Timetable;
@@ -94,7 +95,7 @@ pub async fn trigger_job<F: Facts>(
     let paths = crate::ask::paths_of(facts, &at.head).await?;
     paths.of_job(&at.head).clone_into(&mut spec.pool);
     let request = CreateJob {
-        priority: Some(spec.priority),
+        named: NamedFields::all_of(&spec),
         spec,
         violations: Vec::new(),
         // No larger than the template's.

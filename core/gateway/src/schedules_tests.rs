@@ -25,7 +25,7 @@ fn hourly() -> Schedule {
 fn creating(spec: JobSpec, request: &str) -> CreateJob {
     CreateJob {
         spec,
-        priority: Some(0),
+        named: NamedFields::default(),
         violations: vec![],
         bytes: 1,
         hash: 1,

@@ -8,6 +8,7 @@ use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::job::{Head, JobState, Progress};
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
@@ -366,7 +367,7 @@ pub fn web() -> (Memory, JobId) {
     let mut store = Memory::new();
     let request = CreateJob {
         spec: JobBuilder::service("web", 3).build(),
-        priority: Some(0),
+        named: NamedFields::default(),
         violations: vec![],
         bytes: 1,
         hash: 1,

@@ -9,6 +9,7 @@ use crate::validate::{self, Purpose, Violations};
 use crate::view::JobView;
 use crate::{ask, bounds, instance_limits, rollouts, schedules};
 use echelon_core_model::job::Head;
+use echelon_core_model::job_defaults::JobDefaults;
 use echelon_core_model::pool::{PoolPaths, PoolTree};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::store::{Decided, Decision};
@@ -24,15 +25,16 @@ const ORPHANS: u32 = 64;
 
 /// Makes the wanted spec from the present one: the wire's field mask, applied by the caller. Also the size it is stored in.
 pub trait Edit {
-    /// The new spec with its stored size. `usual_priority` is that of a job of its pool that names none.
+    /// The new spec with its stored size. `defaults` are those of its pool. They hold for fields that the edit
+    /// takes and leaves out.
     ///
     /// # Errors
     /// What is wrong with the request.
-    fn apply(&self, present: &JobSpec, usual_priority: u32) -> Result<(JobSpec, usize), ApiError>;
+    fn apply(&self, present: &JobSpec, defaults: JobDefaults) -> Result<(JobSpec, usize), ApiError>;
 }
 
 impl<T: Fn(&JobSpec) -> Result<(JobSpec, usize), ApiError>> Edit for T {
-    fn apply(&self, present: &JobSpec, _: u32) -> Result<(JobSpec, usize), ApiError> {
+    fn apply(&self, present: &JobSpec, _: JobDefaults) -> Result<(JobSpec, usize), ApiError> {
         self(present)
     }
 }
@@ -54,8 +56,8 @@ pub async fn update_job<F: Facts>(
         let pools = ask::pools(facts).await?;
         let submitted = at.spec.pool.clone();
         let at = in_tree(at, &pools);
-        let usual = pools.priority_of(&at.spec.pool).usual();
-        let (mut spec, bytes) = edit.apply(&at.spec, usual)?;
+        let defaults = pools.job_defaults(&at.spec.pool);
+        let (mut spec, bytes) = edit.apply(&at.spec, defaults)?;
         // A file that was written before the pool moved means the same pool, while no other one is there.
         if spec.pool == submitted && !pools.pools.contains_key(&submitted) {
             spec.pool.clone_from(&at.spec.pool);

@@ -1,11 +1,11 @@
-//! What a caller sees of a job: the wish, what became of it, and how fresh the clusters' word is (law 3).
+//! What a caller sees of a job: the goal, what became of it, and how fresh the clusters' word is (law 3).
 
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
 use crate::sightings::Sightings;
 use echelon_core_model::assignment::Assignment;
-use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat};
 use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
@@ -159,7 +159,7 @@ impl Federation {
         let named = || self.clusters.values().filter(|c| c.name == wanted);
         self.clusters
             .get(&ClusterId::new(wanted))
-            .or_else(|| named().find(|c| c.wish != Wish::Removed))
+            .or_else(|| named().find(|c| c.desired_state != DesiredState::Removed))
             .or_else(|| named().next())
     }
 
@@ -171,7 +171,7 @@ impl Federation {
         let has_left = |h: &&Heartbeat| {
             self.clusters
                 .get(&h.cluster)
-                .is_none_or(|c| c.wish == Wish::Removed)
+                .is_none_or(|c| c.desired_state == DesiredState::Removed)
         };
         let heard = self.heartbeats.values().filter(|h| is_fresh(h) && !has_left(h));
         let since: Option<Vec<Timestamp>> = heard.map(|h| h.no_manager_since).collect();
@@ -225,7 +225,10 @@ impl Federation {
     /// Clusters of which what is shown may be old. One without a heartbeat has had no shard, and so no
     /// instances.
     pub fn stale_parts(&self, now: Timestamp) -> impl Iterator<Item = Part> {
-        let present = self.clusters.values().filter(|c| c.wish != Wish::Removed);
+        let present = self
+            .clusters
+            .values()
+            .filter(|c| c.desired_state != DesiredState::Removed);
         let heard = present.filter(|c| self.heartbeats.contains_key(&c.id));
         heard.map(move |c| self.part(&c.id, now)).filter(Part::is_stale)
     }
@@ -234,7 +237,7 @@ impl Federation {
 /// A job as a caller sees it.
 #[derive(Debug, Clone)]
 pub struct JobView {
-    /// The wish.
+    /// The desired state.
     pub head: Head,
     /// The spec in force; `None` in lists.
     pub spec: Option<JobSpec>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What operators want of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Wish {
+pub enum DesiredState {
     /// Takes work.
     #[default]
     Active,
@@ -31,7 +31,7 @@ pub enum Wish {
     Removed,
 }
 
-impl Wish {
+impl DesiredState {
     /// The word of API and command line.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -61,7 +61,7 @@ pub struct Cluster {
     /// Counts the writes of this row, from 1.
     pub version: Version,
     /// What operators want of it.
-    pub wish: Wish,
+    pub desired_state: DesiredState,
     /// Where its Mesos master is.
     pub mesos: String,
     /// Labels for filters.
@@ -88,7 +88,7 @@ impl Cluster {
             id,
             name: name.to_owned(),
             version: Version(1),
-            wish: Wish::Active,
+            desired_state: DesiredState::Active,
             mesos: String::new(),
             labels: BTreeMap::new(),
             accepted_loss: 0,
@@ -116,7 +116,7 @@ impl Cluster {
     /// Whether it is one of this name that was not removed.
     #[must_use]
     pub fn is_present_as(&self, name: &str) -> bool {
-        self.name == name && self.wish != Wish::Removed
+        self.name == name && self.desired_state != DesiredState::Removed
     }
 }
 
@@ -128,9 +128,11 @@ pub struct ClusterQuestion {
     /// Its name.
     pub name: String,
     /// The desired state that it would have.
-    pub desired: Wish,
+    pub desired: DesiredState,
     /// The labels that it would have.
     pub labels: BTreeMap<String, String>,
+    /// Whether it would be lost, at once and for good.
+    pub is_lost: bool,
 }
 
 /// What the resource manager observes of a cluster. Owned by its leader.

@@ -32,6 +32,7 @@ pub mod id;
 pub mod instance;
 pub mod instance_limit;
 pub mod job;
+pub mod job_defaults;
 pub mod log;
 pub mod nearest;
 pub mod overrides;

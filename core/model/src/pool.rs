@@ -4,6 +4,7 @@
 use crate::id::{PoolId, Version, is_label};
 use crate::job::Head;
 use crate::resources::Resources;
+use crate::spec::OnSilence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -123,6 +124,9 @@ pub struct Pool {
     pub fair_users: bool,
     /// Whether its work may be preempted for other work of it.
     pub preempt_within: PreemptWithin,
+    /// What becomes of instances at a silent cluster, for jobs of kind batch and service that do not say it, of this pool and
+    /// of those below it; `None`: as the pool above says, or else the default of their kind.
+    pub on_cluster_loss: Option<OnSilence>,
     /// It takes no new job, and goes when its last one has ended.
     pub deleting: bool,
     /// Counts the writes of this pool, from 1.
@@ -154,6 +158,7 @@ impl Pool {
             max_instances: u64::MAX,
             fair_users: false,
             preempt_within: PreemptWithin::Auto,
+            on_cluster_loss: None,
             deleting: false,
             version: Version(1),
         }

@@ -16,9 +16,13 @@ use crate::time::Span;
 use crate::volume::PersistentVolume;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Most instances a group may have.
 pub const MAX_INSTANCES: u32 = 10_000_000;
+/// How long instances at a silent cluster may wait there before they are replaced. Nothing is replaced before the cluster is
+/// barred from starting what leaves it, which takes more than a minute.
+pub const CLUSTER_LOSS_WAITS: RangeInclusive<Span> = Span::minutes(2)..=Span::minutes(365 * 24 * 60);
 /// Largest stored spec, in bytes of its row.
 pub const MAX_SPEC_BYTES: usize = 256 * 1024;
 
@@ -69,6 +73,17 @@ pub enum OnSilence {
     Replace(Span),
     /// Wait until it is known what became of it.
     Wait,
+}
+
+/// As job files and commands write it: `wait`, or `replace after 15m`.
+impl fmt::Display for OnSilence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait => f.write_str("wait"),
+            Self::Replace(Span::ZERO) => f.write_str("replace after 0s"),
+            Self::Replace(after) => write!(f, "replace after {after}"),
+        }
+    }
 }
 
 /// How often and how soon a failed run is tried again.

@@ -4,6 +4,7 @@
 
 use echelon_core_model::pool::{MAX_POOLS, POOL_PATH_FORM, Pool, PoolTree, PriorityBounds, is_pool_path};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::spec::{CLUSTER_LOSS_WAITS, OnSilence};
 use echelon_core_model::sum::MOST_COUNTED;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -188,6 +189,17 @@ pub enum TreeProblem {
         /// The pool.
         path: String,
     },
+    /// Its jobs would be replaced too soon, or practically never.
+    #[error(
+        "pool `{}` has on_cluster_loss {on}; it must be `wait`, or `replace after` 2 minutes to 365 days",
+        cut(path)
+    )]
+    ClusterLoss {
+        /// The pool.
+        path: String,
+        /// What it says.
+        on: OnSilence,
+    },
     /// Its own bounds of priority exclude each other.
     #[error(
         "pool `{}` needs a priority with min at most max, and the default between them",
@@ -330,6 +342,7 @@ impl TreeProblem {
             | Self::TooLarge { path, .. }
             | Self::CountTooLarge { path, .. }
             | Self::RevocableGpus { path }
+            | Self::ClusterLoss { path, .. }
             | Self::PriorityBounds { path }
             | Self::NoPriority { path, .. }
             | Self::AboveLimit { path, .. }
@@ -356,6 +369,7 @@ impl TreeProblem {
         match self {
             Self::TooLarge { of, kind, .. } => format!("{}.{}", of.field(), kind.field()),
             Self::CountTooLarge { field, .. } => (*field).to_owned(),
+            Self::ClusterLoss { .. } => "on_cluster_loss".to_owned(),
             Self::RevocableGpus { .. } => {
                 format!("{}.{}", PoolQuantity::RevocableLimit.field(), Kind::Gpus.field())
             }
@@ -392,6 +406,7 @@ pub fn problems(tree: &PoolTree) -> Vec<TreeProblem> {
     for (key, pool) in &tree.pools {
         path_problems(tree, key, pool, &mut out);
         quantity_problems(pool, &mut out);
+        out.extend(loss_problem(pool));
         priority_problems(pool, &mut bounds, &mut out);
         out.extend(children_problems(pool, &reserved));
     }
@@ -494,6 +509,16 @@ fn quantity_problems(pool: &Pool, out: &mut Vec<TreeProblem>) {
     }
 }
 
+fn loss_problem(pool: &Pool) -> Option<TreeProblem> {
+    let on = pool.on_cluster_loss?;
+    let is_possible = match on {
+        OnSilence::Replace(after) => CLUSTER_LOSS_WAITS.contains(&after),
+        OnSilence::Wait => true,
+    };
+    let path = pool.path.clone();
+    (!is_possible).then_some(TreeProblem::ClusterLoss { path, on })
+}
+
 /// Notes the bounds of a pool with those above it, which come before it in order of path. A pool below one
 /// that leaves no priority is not reported as well.
 fn priority_problems<'a>(
@@ -571,7 +596,7 @@ fn same_ids(tree: &PoolTree, out: &mut Vec<TreeProblem>) {
 mod tests {
     use super::*;
     use crate::entitle::tests::{cpus, pool, tree};
-    use echelon_core_model::PoolId;
+    use echelon_core_model::{PoolId, Span};
 
     fn said(tree: &PoolTree) -> Vec<String> {
         problems(tree).iter().map(ToString::to_string).collect()
@@ -601,7 +626,9 @@ mod tests {
                 p.max_instance.memory = MAX_QUANTITY;
                 (p.max_jobs, p.max_instances) = (0, MAX_QUANTITY);
                 p.priority = priority(3, 3, Some(3));
+                p.on_cluster_loss = Some(OnSilence::Replace(Span::minutes(2)));
             }),
+            with("/waits", |p| p.on_cluster_loss = Some(OnSilence::Wait)),
         ]);
         assert_eq!(said(&good), Vec::<String>::new());
         assert_eq!(said(&PoolTree::default()), Vec::<String>::new());
@@ -683,6 +710,22 @@ mod tests {
                 tree([with("/a", |p| p.revocable_limit.gpus = 1)]),
                 "revocable_limit.gpus_milli",
                 "pool `/a` has a revocable_limit of gpus; leave it out, no host lends GPUs".to_owned(),
+            ),
+            (
+                tree([with("/a", |p| {
+                    p.on_cluster_loss = Some(OnSilence::Replace(Span::seconds(119)));
+                })]),
+                "on_cluster_loss",
+                "pool `/a` has on_cluster_loss replace after 119s; it must be `wait`, or `replace after` 2 minutes to 365 days"
+                    .to_owned(),
+            ),
+            (
+                tree([with("/a", |p| {
+                    p.on_cluster_loss = Some(OnSilence::Replace(Span::minutes(366 * 24 * 60)));
+                })]),
+                "on_cluster_loss",
+                "pool `/a` has on_cluster_loss replace after 8784h; it must be `wait`, or `replace after` 2 minutes to 365 days"
+                    .to_owned(),
             ),
             (
                 tree([with("/a", |p| p.priority = priority(3, 2, None))]),

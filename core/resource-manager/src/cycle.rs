@@ -11,7 +11,7 @@ use crate::admission::grants::{GrantInputs, grant};
 use crate::admission::{AdmissionMoment, AdmissionReport, SecondlyPart, admit};
 use crate::demand;
 use crate::demand::daemons::count_daemons;
-use crate::demand::goals::follow_goals;
+use crate::demand::goals::{FollowedGoals, follow_goals};
 use crate::demand::{DemandReport, PoolDemandChange};
 use crate::division::{DivisionReport, divide};
 use crate::effect::Effect;
@@ -115,7 +115,7 @@ impl ResourceManager {
         let later = self.take_later();
         let changes = self.take_turns(now);
         self.refresh();
-        let mut demand = self.follow_demand(&changes);
+        let mut demand = self.follow_demand(&changes, now);
         let rules = self.config.preemption;
         let Picture {
             facts,
@@ -165,10 +165,13 @@ impl ResourceManager {
     }
 
     /// Assignments follow goals, and sums follow them.
-    fn follow_demand(&mut self, changes: &CycleChanges) -> DemandReport {
+    fn follow_demand(&mut self, changes: &CycleChanges, now: Timestamp) -> DemandReport {
         let facts = &mut self.picture.facts;
         let recounted = count_daemons(facts, &changes.jobs);
-        let settled = follow_goals(facts, &changes.jobs);
+        let FollowedGoals { settled, given_up } = follow_goals(facts, &changes.jobs);
+        for (job, cluster) in given_up {
+            self.note_given_up(job, &cluster, now);
+        }
         self.refresh();
         DemandReport {
             recounted,

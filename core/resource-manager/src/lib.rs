@@ -98,6 +98,7 @@ pub use queries::explain::answer::{
 };
 pub use queries::explain::{JobQuestion, MOST_TRIALS, MOST_WORK};
 pub use queries::figures::figures;
+pub use queries::loss_cover::{GroupCover, LossCover, loss_cover};
 pub use queries::plan::plan;
 pub use queries::snapshot::{PictureSnapshot, SnapshotPart};
 pub use queries::unstored::unstored_progress;

@@ -18,16 +18,18 @@ use crate::demand::request::{avoided, have, terms_of, unit_of};
 use crate::demand::slices::{Line, is_unplaced, lines};
 use crate::demand::{daemons, host_limits};
 use crate::facts::job::{Avoided, JobView};
-use crate::facts::slice::SliceKey;
+use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::rollouts;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
 use echelon_core_model::health::NewWork;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, Span, Timestamp};
+use echelon_core_model::{
+    ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Span, Timestamp,
+};
 use echelon_core_pools::Rooms;
 use echelon_core_routing::Share;
 use std::collections::BTreeSet;
@@ -244,12 +246,12 @@ impl Returns<'_> {
 
     fn drains(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
-        view.is_some_and(|c| c.wish().moves_work_off())
+        view.is_some_and(|c| c.desired_state().moves_work_off())
     }
 
     fn is_removing(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
-        view.is_some_and(|c| c.wish() == Wish::Removing)
+        view.is_some_and(|c| c.desired_state() == DesiredState::Removing)
     }
 
     /// Whether nothing can begin at a cluster, as far as its health goes, while its shard reports.
@@ -597,7 +599,7 @@ impl Returns<'_> {
         }
         // What has a volume stays with it: moving it would lose what is in it.
         let most = u64::from(rollouts::may_be_down(job, group).max(1));
-        let budget = most.saturating_sub(self.unavailable(of.id, job, &key.group));
+        let budget = most.saturating_sub(self.unavailable(of, job));
         if group.volume.is_some() || report.active == 0 || budget == 0 {
             return;
         }
@@ -646,17 +648,42 @@ impl Returns<'_> {
         self.changed |= mark_slice(job, key, &with);
     }
 
+    /// Instances of a slice that do not serve, of those that have begun or have come from another cluster. Those that
+    /// leave are not among them.
+    fn missing(&self, id: JobId, key: &SliceKey, ranges: &[&AssignedRange], count: &SliceCount) -> u64 {
+        let moved: u64 = ranges
+            .iter()
+            .filter(|r| r.former.is_some())
+            .map(|r| r.range.count())
+            .sum();
+        let begun = count
+            .active
+            .max(moved.min(count.unended()))
+            .saturating_sub(count.leaving);
+        let report = self.picture.facts.report(id, key);
+        let running = report.map_or(0, |r| r.counts.get(RunState::Running));
+        begun.saturating_sub(running.saturating_sub(count.leaving))
+    }
+
     /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or
     /// granted and not begun. Waiting for pool capacity is no disruption.
-    fn unavailable(&self, id: JobId, job: &JobView, group: &GroupName) -> u64 {
+    fn unavailable(&self, of: GroupOf<'_>, job: &JobView) -> u64 {
+        let GroupOf { id, spec, group } = of;
+        let serves = group.runs_for_ever(spec.kind);
         let slices = job.slices();
-        let of_group = slices.iter().filter(|(k, _)| k.group == *group);
+        let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
         of_group
             .map(|(k, ranges)| {
                 let count = self.picture.facts.count(id, k, ranges);
                 let granted = job.grants.get(k).map_or(0, |g| g.granted());
                 let unheard = if count.reported { 0 } else { count.assigned };
-                count.leaving + unheard.max(granted.saturating_sub(count.active))
+                let unbegun = unheard.max(granted.saturating_sub(count.active));
+                let missing = if serves {
+                    self.missing(id, k, ranges, &count)
+                } else {
+                    0
+                };
+                count.leaving + unbegun.max(missing)
             })
             .sum()
     }
@@ -679,7 +706,7 @@ impl Returns<'_> {
             // goes to the first of these clusters that takes work.
             let takes = |c: &ClusterId| {
                 let view = self.picture.facts.clusters.get(c);
-                view.is_some_and(|v| v.wish() == Wish::Active)
+                view.is_some_and(|v| v.desired_state() == DesiredState::Active)
             };
             let to = lines.iter().map(|l| &l.key.cluster).find(|c| takes(c));
             self.changed |= mark_all(job, to);

@@ -26,6 +26,7 @@ mod large;
 mod leadership;
 mod limits;
 mod look;
+mod loss_cover;
 mod lost;
 mod moves;
 mod pace;

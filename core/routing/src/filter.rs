@@ -1,7 +1,7 @@
 //! Which clusters a group may go to at all. Each filter that drops one says why, with numbers.
 
 use crate::home::HomeKey;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::cluster_choice::{ClusterChoice, ClusterIdentity, allows_by_name};
 use echelon_core_model::health::{ClusterHealth, NewWork};
 use echelon_core_model::reason::Shortfall;
@@ -19,7 +19,7 @@ pub struct Candidate {
     /// Its labels.
     pub labels: Arc<BTreeMap<String, String>>,
     /// What operators want of it.
-    pub wish: Wish,
+    pub desired_state: DesiredState,
     /// Whether it takes new work, as far as its health goes.
     pub new_work: NewWork,
     /// Its health.
@@ -107,7 +107,10 @@ impl Tier {
 pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Candidate>, Vec<Dropped>) {
     let mut passed = Vec::new();
     let mut dropped = Vec::new();
-    for cluster in clusters.iter().filter(|c| c.wish != Wish::Removed) {
+    for cluster in clusters
+        .iter()
+        .filter(|c| c.desired_state != DesiredState::Removed)
+    {
         match refusal(demand, cluster) {
             None => passed.push((Tier::of(demand, cluster), cluster)),
             Some(reason) => dropped.push(drop(cluster, reason)),
@@ -141,8 +144,8 @@ fn refusal(demand: &Demand<'_>, cluster: &Candidate) -> Option<Reason> {
     if !choice.allows(cluster.identity()) {
         return Some(Reason::new(ReasonCode::NoCluster).at("the job gives it no weight"));
     }
-    if cluster.wish != Wish::Active {
-        return Some(Reason::new(ReasonCode::ClusterCordoned).at(cluster.wish.word()));
+    if cluster.desired_state != DesiredState::Active {
+        return Some(Reason::new(ReasonCode::ClusterCordoned).at(cluster.desired_state.word()));
     }
     if cluster.new_work == NewWork::Refused {
         return Some(unhealthy(cluster));
@@ -215,7 +218,7 @@ pub(crate) mod tests {
             id: ClusterId::new(format!("id-{name}")),
             name: name.to_owned(),
             labels: Arc::default(),
-            wish: Wish::Active,
+            desired_state: DesiredState::Active,
             new_work: NewWork::Taken,
             health: ClusterHealth::default(),
             hosts: 3,
@@ -259,20 +262,20 @@ pub(crate) mod tests {
             candidate("a"),
             Some("no cluster passes its filters (the job names other clusters)"),
         );
-        let wish = |wish| Candidate {
-            wish,
+        let desired_state = |desired_state| Candidate {
+            desired_state,
             ..candidate("a")
         };
         check(
             &any,
             one,
-            wish(Wish::Cordoned),
+            desired_state(DesiredState::Cordoned),
             Some("the cluster takes no new work (cordoned)"),
         );
         check(
             &any,
             one,
-            wish(Wish::Draining),
+            desired_state(DesiredState::Draining),
             Some("the cluster takes no new work (draining)"),
         );
         let hung = Candidate {
@@ -319,7 +322,7 @@ pub(crate) mod tests {
     #[test]
     fn clusters_that_left_are_not_even_named() {
         let clusters = [Candidate {
-            wish: Wish::Removed,
+            desired_state: DesiredState::Removed,
             ..candidate("a")
         }];
         let any = ClusterChoice::default();
@@ -366,7 +369,7 @@ pub(crate) mod tests {
         assert_eq!(names(&[last("a"), candidate("b"), last("c")]), ["b"]);
         assert_eq!(names(&[last("a"), last("c")]), ["a", "c"]);
         let cordoned = Candidate {
-            wish: Wish::Cordoned,
+            desired_state: DesiredState::Cordoned,
             ..candidate("b")
         };
         assert_eq!(names(&[last("a"), cordoned]), ["a"]);

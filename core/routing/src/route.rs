@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::filter::tests::{candidate, demand};
     use echelon_core_model::Resources;
-    use echelon_core_model::cluster::Wish;
+    use echelon_core_model::cluster::DesiredState;
     use echelon_core_model::cluster_choice::{ClusterChoice, CostRule, Preference};
     use echelon_core_testkit::build::shape;
     use std::sync::Arc;
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn nobody_left_is_a_reason() {
         let clusters = [Candidate {
-            wish: Wish::Cordoned,
+            desired_state: DesiredState::Cordoned,
             ..candidate("a")
         }];
         let out = route(

@@ -118,6 +118,7 @@ impl Shard {
         if let Some(job) = group.map(crate::group::Group::job) {
             self.picture.forget(number);
             self.forget_starts(number);
+            self.inquiries.remove(&number);
             self.tell_archived(job);
         }
         self.archiving.remove(&number);

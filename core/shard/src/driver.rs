@@ -181,6 +181,8 @@ pub struct Shard {
     pub(crate) archiving: BTreeSet<u32>,
     /// How far the shard has left Mesos for good.
     pub(crate) teardown: TearDown,
+    /// When storage is asked again which cluster has indexes that run here and are not assigned here, by group.
+    pub(crate) inquiries: BTreeMap<u32, Timestamp>,
     /// Groups that leave volumes behind of which the row cannot note yet that they are to be destroyed.
     pub(crate) crowded: BTreeSet<u32>,
     /// Jobs that ended and were ordered to the archive: their assignment, which stays, is not ours to follow any more.
@@ -276,6 +278,7 @@ impl Shard {
             aside_stops: BTreeSet::new(),
             archiving: BTreeSet::new(),
             teardown: TearDown::default(),
+            inquiries: BTreeMap::new(),
             crowded: BTreeSet::new(),
             archived: BTreeSet::new(),
             adopting: Adopting::default(),
@@ -380,6 +383,7 @@ impl Shard {
         self.keep_draining();
         self.keep_daemons();
         self.keep_tearing_down();
+        self.keep_inquiring();
         self.let_claims_lapse();
         self.keep_gangs();
         self.write_hosts();
@@ -466,6 +470,7 @@ impl Shard {
                 .filter(|_| acting && self.may_kill()),
             self.next_control(),
             self.next_teardown(),
+            self.next_inquiry(),
             self.claims.next_due(),
             self.gangs.next_due().filter(|_| acting),
             self.next_finding(),

@@ -347,6 +347,7 @@ impl Shard {
     pub(crate) fn on_stranger_assignment(&mut self, job: JobId, all: &[Assignment]) {
         let assignment = all.iter().find(|a| a.job == job);
         if let Some(assignment) = assignment {
+            self.stop_scaled_away(assignment);
             self.ask_successors(assignment);
         }
         if let Some(inquiry) = self.strangers.inquiries.get_mut(&job) {

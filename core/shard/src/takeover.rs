@@ -2,8 +2,9 @@
 //! counts here is stored. And the other side: what becomes of our runs in ranges that were given to another cluster without
 //! our release (design section 6).
 
-use crate::Shard;
+use crate::picture::At;
 use crate::purpose::Purpose;
+use crate::{Phase, Shard};
 use echelon_core_jobs::{Takeover, take_over};
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, InstanceRecord};
@@ -11,11 +12,14 @@ use echelon_core_model::spec::defaults::RETRY;
 use echelon_core_model::store::{Consistency, Op, Query};
 use echelon_core_model::{
     AssignedRange, Assignment, ClusterId, Generation, InstanceNumber, InstanceRange, RangeSet, ReasonCode,
+    Span, Timestamp,
 };
 use std::collections::BTreeMap;
 
 /// Blocks a read: 8 MiB at most.
 const BLOCKS_A_READ: u32 = 64;
+/// What lives here without being ours is asked about again after this time.
+const ASK_AGAIN: Span = Span::seconds(10);
 
 /// Cuts a range at multiples of what is read at once.
 fn pieces(range: InstanceRange) -> impl Iterator<Item = InstanceRange> {
@@ -163,7 +167,8 @@ impl Shard {
     }
 
     /// Numbers of this group that have a live run here, but are neither assigned here nor given back: another cluster may
-    /// have them. Nothing is done to them without that cluster's word.
+    /// have them. Nothing is done to them without that cluster's word. It may have begun none of them yet, so it is asked
+    /// again as long as they live here.
     pub(crate) fn inquire_lost(&mut self, number: u32) {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
@@ -178,12 +183,57 @@ impl Shard {
             .filter(|(_, r)| r.may_have_task())
             .any(|(n, r)| !group.holds(n, r.generation) && !group.is_released(n, r.generation));
         if lost {
+            self.inquiries.insert(number, self.now.plus(ASK_AGAIN));
             let job = group.job();
             let query = Query::Assignment(job);
             self.ask(
                 Op::Read(query, Consistency::Serial),
                 Purpose::StrangerAssignment(job),
             );
+        } else {
+            self.inquiries.remove(&number);
+        }
+    }
+
+    /// Asks again about numbers that live here without being ours.
+    pub(crate) fn keep_inquiring(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        let due = self.inquiries.iter().filter(|(_, at)| **at <= self.now);
+        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
+        for number in due {
+            self.inquiries.remove(&number);
+            self.inquire_lost(number);
+        }
+    }
+
+    /// When something is asked again.
+    pub(crate) fn next_inquiry(&self) -> Option<Timestamp> {
+        self.inquiries.values().min().copied()
+    }
+
+    /// Stops runs of numbers that were scaled away without our release: no cluster will have them again at their generation.
+    pub(crate) fn stop_scaled_away(&mut self, assignment: &Assignment) {
+        let mut stopped: Vec<At> = Vec::new();
+        for number in self.picture.groups_of(assignment.job) {
+            let Some(group) = self.picture.groups.get(&number).filter(|g| g.served) else {
+                continue;
+            };
+            let sets = assignment.released.get(group.name()).into_iter().flatten();
+            for (holder, numbers) in sets.filter(|(holder, _)| holder.cluster.is_none()) {
+                let live = |(n, r): &(InstanceNumber, &InstanceRecord)| {
+                    let is_over = r.generation <= holder.generation && !group.holds(*n, r.generation);
+                    r.may_have_task() && is_over
+                };
+                let records = numbers.ranges().iter().flat_map(|range| group.records_in(*range));
+                stopped.extend(records.filter(live).map(|(n, _)| (number, n)));
+            }
+        }
+        if !self.is_frozen() {
+            stopped
+                .into_iter()
+                .for_each(|at| self.stop(at, ReasonCode::ScaledDown.into()));
         }
     }
 

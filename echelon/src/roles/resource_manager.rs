@@ -1,5 +1,6 @@
 //! `echelon resource-manager`.
 
+use super::losses::LossOptions;
 use super::options::{self, Options};
 use super::preemption::PreemptionOptions;
 use super::timeouts::TimeoutOptions;
@@ -33,6 +34,8 @@ pub struct ResourceManagerOptions {
     admin: Option<SocketAddr>,
     #[command(flatten)]
     preemption: PreemptionOptions,
+    #[command(flatten)]
+    losses: LossOptions,
 }
 
 impl Options for ResourceManagerOptions {
@@ -45,6 +48,7 @@ impl Options for ResourceManagerOptions {
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
             preemption: self.preemption.over(file.preemption),
+            losses: self.losses.over(file.losses),
         }
     }
 
@@ -81,7 +85,7 @@ pub(super) async fn run(options: ResourceManagerOptions) -> Result<()> {
     let config = Config {
         listen: options.process.listen,
         advertise: options.advertise,
-        driver: options.preemption.apply(driver)?,
+        driver: options.losses.apply(options.preemption.apply(driver)?)?,
     };
     let running = serve(config, parts).await?;
     tracing::info!(address = %running.address, "the resource manager stands for election");

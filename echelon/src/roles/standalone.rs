@@ -1,6 +1,7 @@
 //! `echelon standalone`.
 
 use super::kept_logs::Kept;
+use super::losses::LossOptions;
 use super::options::{Options, WrongOption};
 use super::preemption::PreemptionOptions;
 use super::shard::cluster_name;
@@ -31,6 +32,8 @@ pub struct StandaloneOptions {
     is_virtual: Option<bool>,
     #[command(flatten)]
     preemption: PreemptionOptions,
+    #[command(flatten)]
+    losses: LossOptions,
     #[arg(skip)]
     logs: Kept,
 }
@@ -43,6 +46,7 @@ impl Options for StandaloneOptions {
             clusters: self.clusters.or(file.clusters),
             is_virtual: self.is_virtual.or(file.is_virtual),
             preemption: self.preemption.over(file.preemption),
+            losses: self.losses.over(file.losses),
             logs: file.logs,
         }
     }
@@ -57,7 +61,7 @@ impl StandaloneOptions {
         let data_dir = self.data_dir.unwrap_or_else(|| "echelon-data".into());
         let mut config = Config::new(&data_dir);
         config.listen = self.process.listen;
-        config.manager = self.preemption.apply(config.manager)?;
+        config.manager = self.losses.apply(self.preemption.apply(config.manager)?)?;
         config.logs = self.logs.limits()?;
         if self.is_virtual.unwrap_or_default() {
             config.simulate(Tasks::Virtual);

@@ -11,11 +11,11 @@ use echelon_core_gateway::clusters::{
 };
 use echelon_core_gateway::declare::declare;
 use echelon_core_gateway::{ApiError, lookup, resource};
-use echelon_core_model::cluster::{Cluster, ClusterQuestion, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterQuestion, DesiredState};
 use echelon_core_model::health::Declaration;
 use echelon_core_model::{JobId, Span};
 use echelon_proto::convert::Problems;
-use echelon_proto::convert::cluster::read_wish;
+use echelon_proto::convert::cluster::read_desired_state;
 use echelon_proto::convert::quantity::{read_duration, timestamp};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::echelon::v1;
@@ -32,13 +32,11 @@ impl Gateway {
 impl Gateway {
     /// What a cluster holds, and what would become of that if it were as `shown`.
     async fn work_of(&self, shown: &Cluster) -> Result<v1::ClusterWork, ApiError> {
-        let question = ClusterQuestion {
-            cluster: shown.id.clone(),
-            name: shown.name.clone(),
-            desired: shown.wish,
-            labels: shown.labels.clone(),
-        };
-        let mut work = self.links.cluster_work(&question).await?;
+        self.answered_work(&question_about(shown)).await
+    }
+
+    async fn answered_work(&self, question: &ClusterQuestion) -> Result<v1::ClusterWork, ApiError> {
+        let mut work = self.links.cluster_work(question).await?;
         let jobs: Vec<Option<JobId>> = work
             .groups
             .iter()
@@ -67,11 +65,14 @@ impl Gateway {
             let name = resource::cluster(&wanted.name, "cluster.name")?;
             let mut view = get_cluster(&self.facts, name).await?;
             let mut change = read_change(&wanted, mask)?;
-            let is_removal = change.wish.take_if(|wish| *wish == Wish::Removing).is_some();
+            let is_removal = change
+                .desired_state
+                .take_if(|desired_state| *desired_state == DesiredState::Removing)
+                .is_some();
             check(&change)?;
-            view.cluster.wish = change.wish.unwrap_or(view.cluster.wish);
+            view.cluster.desired_state = change.desired_state.unwrap_or(view.cluster.desired_state);
             if is_removal {
-                view.cluster.wish = Wish::Removing;
+                view.cluster.desired_state = DesiredState::Removing;
             }
             view.cluster.labels = change.labels.unwrap_or(view.cluster.labels);
             (view, is_removal)
@@ -91,6 +92,32 @@ impl Gateway {
         })
     }
 
+    /// What would become of a cluster's work if it were lost now. That it is not silent is no problem: the answer is to be
+    /// known before.
+    async fn plan_cluster_loss(
+        &self,
+        wanted: &v1::Cluster,
+        mask: &[String],
+    ) -> Result<v1::PlanClusterResponse, ApiError> {
+        let name = resource::cluster(&wanted.name, "cluster.name")?;
+        let change = read_change(wanted, mask)?;
+        if change.desired_state.is_some() || change.labels.is_some() {
+            let text = "must be false where the desired state or labels change: a plan is about one of them";
+            return Err(ApiError::field("lost", text));
+        }
+        let view = get_cluster(&self.facts, name).await?;
+        let question = ClusterQuestion {
+            is_lost: true,
+            ..question_about(&view.cluster)
+        };
+        Ok(v1::PlanClusterResponse {
+            cluster: Some(self.show(&view)),
+            work: Some(self.answered_work(&question).await?),
+            problems: Vec::new(),
+            as_of: Some(timestamp(self.now())),
+        })
+    }
+
     async fn remove_when_empty(
         &self,
         name: &str,
@@ -98,11 +125,14 @@ impl Gateway {
         forget_volumes: bool,
     ) -> Result<ClusterView, ApiError> {
         let view = get_cluster(&self.facts, name).await?;
-        if matches!(view.cluster.wish, Wish::Removing | Wish::Removed) {
+        if matches!(
+            view.cluster.desired_state,
+            DesiredState::Removing | DesiredState::Removed
+        ) {
             return Ok(view);
         }
         let mut removed = view.cluster.clone();
-        removed.wish = Wish::Removing;
+        removed.desired_state = DesiredState::Removing;
         let work = self.work_of(&removed).await?;
         let volumes = if forget_volumes {
             None
@@ -114,6 +144,16 @@ impl Gateway {
         let read = view.cluster.version.to_string();
         let etag = if etag.is_empty() { &read } else { etag };
         remove_cluster(&self.facts, name, etag, &problems).await
+    }
+}
+
+fn question_about(shown: &Cluster) -> ClusterQuestion {
+    ClusterQuestion {
+        cluster: shown.id.clone(),
+        name: shown.name.clone(),
+        desired: shown.desired_state,
+        labels: shown.labels.clone(),
+        is_lost: false,
     }
 }
 
@@ -200,7 +240,11 @@ impl ClusterService for Gateway {
             let r = request.into_inner();
             let wanted = r.cluster.ok_or_else(|| missing("cluster"))?;
             let mask = r.update_mask.map(|m| m.paths).unwrap_or_default();
-            self.plan_cluster_change(wanted, &mask).await
+            if r.lost {
+                self.plan_cluster_loss(&wanted, &mask).await
+            } else {
+                self.plan_cluster_change(wanted, &mask).await
+            }
         })
         .await
     }
@@ -281,15 +325,14 @@ fn read_alive_for(given: Option<prost_types::Duration>) -> Result<Span, ApiError
 }
 
 fn read_new(wanted: v1::Cluster) -> Result<NewCluster, ApiError> {
-    let wish = match wanted.wish {
-        0 => Wish::Active,
-        given => {
-            read_wish(given).ok_or_else(|| ApiError::field("cluster.wish", "must be active or cordoned"))?
-        }
+    let desired_state = match wanted.desired_state {
+        0 => DesiredState::Active,
+        given => read_desired_state(given)
+            .ok_or_else(|| ApiError::field("cluster.desired_state", "must be active or cordoned"))?,
     };
     Ok(NewCluster {
         name: wanted.display_name,
-        wish,
+        desired_state,
         labels: wanted.labels,
     })
 }
@@ -297,11 +340,11 @@ fn read_new(wanted: v1::Cluster) -> Result<NewCluster, ApiError> {
 fn read_change(wanted: &v1::Cluster, mask: &[String]) -> Result<ClusterChange, ApiError> {
     if let Some(unknown) = mask
         .iter()
-        .find(|p| !["wish", "labels", "*"].contains(&p.as_str()))
+        .find(|p| !["desired_state", "labels", "*"].contains(&p.as_str()))
     {
         return Err(ApiError::field(
             "update_mask",
-            format!("`{unknown}` cannot be changed; name wish or labels"),
+            format!("`{unknown}` cannot be changed; name desired_state or labels"),
         ));
     }
     let named = |field: &str, given: bool| {
@@ -311,14 +354,16 @@ fn read_change(wanted: &v1::Cluster, mask: &[String]) -> Result<ClusterChange, A
             mask.iter().any(|p| p == field || p == "*")
         }
     };
-    let wish = if named("wish", wanted.wish != 0) {
-        let wish = read_wish(wanted.wish);
-        Some(wish.ok_or_else(|| ApiError::field("cluster.wish", "must be active, cordoned or draining"))?)
+    let desired_state = if named("desired_state", wanted.desired_state != 0) {
+        let desired_state = read_desired_state(wanted.desired_state);
+        Some(desired_state.ok_or_else(|| {
+            ApiError::field("cluster.desired_state", "must be active, cordoned or draining")
+        })?)
     } else {
         None
     };
     Ok(ClusterChange {
-        wish,
+        desired_state,
         labels: named("labels", !wanted.labels.is_empty()).then(|| wanted.labels.clone()),
         etag: wanted.etag.clone(),
     })

@@ -3,6 +3,7 @@
 use crate::error::violations;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::update::Edit;
+use echelon_core_model::job_defaults::JobDefaults;
 use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert::{Problems, spec as convert};
 use echelon_proto::echelon::v1;
@@ -71,12 +72,14 @@ pub(super) fn spec(wanted: v1::JobSpec, mask: Option<FieldMask>) -> Result<impl 
 }
 
 impl Edit for Masked {
-    fn apply(&self, present: &JobSpec, usual_priority: u32) -> Result<(JobSpec, usize), ApiError> {
+    fn apply(&self, present: &JobSpec, defaults: JobDefaults) -> Result<(JobSpec, usize), ApiError> {
         let mut merged = convert::spec(present);
         for field in &self.fields {
             take(&mut merged, &self.wanted, field);
         }
-        merged.priority.get_or_insert(usual_priority);
+        merged.priority.get_or_insert(defaults.priority);
+        let on_loss = || convert::silence(defaults.on_loss_of(present.kind));
+        merged.on_cluster_loss.get_or_insert_with(on_loss);
         let bytes = merged.encoded_len();
         let mut problems = Problems::default();
         let read = convert::read_spec(merged, "job.spec", &mut problems);
@@ -132,14 +135,24 @@ fn after(present: &[v1::After], wanted: &[v1::After]) -> Vec<v1::After> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::Span;
+    use echelon_core_model::spec::OnSilence;
     use echelon_core_testkit::build::JobBuilder;
 
+    const POOLS: OnSilence = OnSilence::Replace(Span::minutes(60));
+
+    /// An edit of a service that waits for a silent cluster, in a pool whose jobs do not.
     fn edited(wanted: v1::JobSpec, paths: &[&str]) -> Result<JobSpec, ApiError> {
         let mask = FieldMask {
             paths: paths.iter().map(|p| (*p).to_owned()).collect(),
         };
+        let present = JobBuilder::service("web", 3).on_cluster_loss(OnSilence::Wait);
+        let defaults = JobDefaults {
+            priority: 4,
+            on_cluster_loss: Some(POOLS),
+        };
         spec(wanted, Some(mask))?
-            .apply(&JobBuilder::service("web", 3).build(), 4)
+            .apply(&present.build(), defaults)
             .map(|(s, _)| s)
     }
 
@@ -166,7 +179,21 @@ mod tests {
             ..wanted
         };
         assert_eq!(edited(silent.clone(), &["spec.owner"]).unwrap().priority, 0);
-        assert_eq!(edited(silent, &["spec.priority"]).unwrap().priority, 4);
+        assert_eq!(edited(silent.clone(), &["spec.priority"]).unwrap().priority, 4);
+        let on_loss = |wanted: &v1::JobSpec, path| edited(wanted.clone(), &[path]).unwrap().on_cluster_loss;
+        assert_eq!(
+            on_loss(&silent, "spec.priority"),
+            OnSilence::Wait,
+            "it is not taken"
+        );
+        assert_eq!(on_loss(&silent, "spec.on_cluster_loss"), POOLS);
+        assert_eq!(on_loss(&silent, "spec"), POOLS);
+        let says = OnSilence::Replace(Span::minutes(3));
+        let saying = v1::JobSpec {
+            on_cluster_loss: Some(convert::silence(says)),
+            ..silent
+        };
+        assert_eq!(on_loss(&saying, "spec"), says);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use echelon_core_gateway::{ApiError, resource, validate};
 use echelon_core_model::GroupName;
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::job::JobFilter;
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::spec::JobSpec;
 use echelon_proto::convert::job::read_job_state;
 use echelon_proto::convert::rules::ranges;
@@ -309,9 +310,14 @@ impl JobService for Gateway {
     ) -> Result<Response<v1::PlanJobResponse>, Status> {
         self.call("JobService/PlanJob", async {
             let wanted = request.into_inner().spec.ok_or_else(|| missing("spec"))?;
-            let priority = wanted.priority;
-            let (read, found, bytes) = read_spec(wanted, "spec");
-            let read = validate::planned(&self.facts, read, priority, found, bytes).await?;
+            let asked = RequestedSpec::read(wanted, "spec");
+            let RequestedSpec {
+                spec: wanted,
+                named,
+                found,
+                bytes,
+            } = asked;
+            let read = validate::planned(&self.facts, wanted, named, found, bytes).await?;
             let full = spec::spec(&read);
             let mut plan = self.links.plan(full.clone()).await?;
             plan.spec = Some(full);
@@ -375,25 +381,46 @@ pub(super) fn read_change(name: &str, field: &str, etag: String) -> Result<Chang
     })
 }
 
-/// A spec with what was wrong in its message and its size.
-fn read_spec(wanted: v1::JobSpec, path: &str) -> (JobSpec, Vec<echelon_core_gateway::Violation>, usize) {
-    let bytes = wanted.encoded_len();
-    let mut problems = Problems::default();
-    let read = spec::read_spec(wanted, path, &mut problems);
-    (read, violations(problems), bytes)
+/// A spec as a request has it.
+struct RequestedSpec {
+    spec: JobSpec,
+    /// What it names, of the fields for which pools have defaults.
+    named: NamedFields,
+    /// What was wrong in its message.
+    found: Vec<echelon_core_gateway::Violation>,
+    /// Its size.
+    bytes: usize,
+}
+
+impl RequestedSpec {
+    fn read(wanted: v1::JobSpec, path: &str) -> Self {
+        let bytes = wanted.encoded_len();
+        let priority = wanted.priority;
+        let names_loss = wanted.on_cluster_loss.is_some();
+        let mut problems = Problems::default();
+        let spec = spec::read_spec(wanted, path, &mut problems);
+        Self {
+            named: NamedFields {
+                priority,
+                on_cluster_loss: names_loss.then_some(spec.on_cluster_loss),
+            },
+            found: violations(problems),
+            bytes,
+            spec,
+        }
+    }
 }
 
 fn read_create(r: v1::CreateJobRequest) -> Result<CreateJob, ApiError> {
     let wanted = r.job.and_then(|j| j.spec).ok_or_else(|| missing("job.spec"))?;
     let hash = fnv1a(&wanted.encode_to_vec());
-    let priority = wanted.priority;
-    let (read, violations, bytes) = read_spec(wanted, "job.spec");
+    let asked = RequestedSpec::read(wanted, "job.spec");
     let request_id = or_fresh(r.request_id);
     Ok(CreateJob {
-        spec: read,
-        priority,
-        violations,
-        bytes,
+        spec: asked.spec,
+        named: asked.named,
+        violations: asked.found,
+        bytes: asked.bytes,
         hash,
         request_id,
         origin: None,

@@ -10,10 +10,12 @@ use echelon_core_gateway::pools::{
 use echelon_core_gateway::{ApiError, resource};
 use echelon_core_model::pool::{Pool, PoolKind, PreemptWithin};
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::spec::OnSilence;
 use echelon_proto::convert::Problems;
 use echelon_proto::convert::pool::{pool, read_bounds, read_kind, read_pool, read_preempt_within};
 use echelon_proto::convert::quantity::{read_limit, read_resources, timestamp};
 use echelon_proto::convert::shard::Changed;
+use echelon_proto::convert::spec::read_silence;
 use echelon_proto::echelon::v1;
 use tonic::{Request, Response, Status};
 use v1::pool_service_server::PoolService;
@@ -165,6 +167,12 @@ fn read_within(number: i32) -> Result<PreemptWithin, ApiError> {
     problems.or(within).map_err(|p| ApiError::fields(violations(p)))
 }
 
+fn read_loss(on: Option<v1::OnSilence>) -> Result<Option<OnSilence>, ApiError> {
+    let mut problems = Problems::default();
+    let on = read_silence(on, "pool.on_cluster_loss", &mut problems);
+    problems.or(on).map_err(|p| ApiError::fields(violations(p)))
+}
+
 fn read_new(wanted: &v1::Pool) -> Result<Pool, ApiError> {
     let mut problems = Problems::default();
     let new = read_pool(wanted, "pool", &mut problems);
@@ -190,6 +198,7 @@ fn check_mask(mask: &[String]) -> Result<(), ApiError> {
                 "max_instances",
                 "fair_users",
                 "preempt_within",
+                "on_cluster_loss",
             ]
             .iter()
             .any(|f| path == f)
@@ -201,7 +210,7 @@ fn check_mask(mask: &[String]) -> Result<(), ApiError> {
         return Err(ApiError::field(
             "update_mask",
             format!(
-                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, preempt_within, reservation, limit, share, max_instance, controller_limit or revocable_limit, the last six whole or by kind of resource (limit.cpus_milli)"
+                "`{unknown}` cannot be changed; name kind, priority, max_jobs, max_instances, fair_users, preempt_within, on_cluster_loss, reservation, limit, share, max_instance, controller_limit or revocable_limit, the last six whole or by kind of resource (limit.cpus_milli)"
             ),
         ));
     }
@@ -263,6 +272,11 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
         } else {
             None
         },
+        on_cluster_loss: if whole("on_cluster_loss", wanted.on_cluster_loss.is_some()) {
+            Some(read_loss(wanted.on_cluster_loss)?)
+        } else {
+            None
+        },
         max_jobs: whole("max_jobs", wanted.max_jobs.is_some()).then(|| wanted.max_jobs.unwrap_or(u64::MAX)),
         max_instances: whole("max_instances", wanted.max_instances.is_some())
             .then(|| wanted.max_instances.unwrap_or(u64::MAX)),
@@ -273,6 +287,7 @@ fn read_change(wanted: &v1::Pool, mask: &[String]) -> Result<PoolChange, ApiErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_proto::convert::spec::silence;
 
     #[test]
     fn masks_name_whole_bounds_or_single_kinds() {
@@ -301,6 +316,20 @@ mod tests {
         assert_eq!(all.preempt_within, None);
         let within = change(&["preempt_within"]).unwrap().preempt_within;
         assert_eq!(within, Some(PreemptWithin::Auto));
+        assert_eq!(all.on_cluster_loss, None);
+        let cleared = change(&["on_cluster_loss"]).unwrap().on_cluster_loss;
+        assert_eq!(cleared, Some(None));
+        let waits = v1::Pool {
+            on_cluster_loss: Some(silence(OnSilence::Wait)),
+            ..Default::default()
+        };
+        let set = read_change(&waits, &[]).unwrap().on_cluster_loss;
+        assert_eq!(set, Some(Some(OnSilence::Wait)));
+        let nothing = v1::Pool {
+            on_cluster_loss: Some(v1::OnSilence { action: None }),
+            ..Default::default()
+        };
+        assert!(read_change(&nothing, &[]).is_err());
         assert_eq!(change(&["max_jobs"]).unwrap().max_jobs, Some(u64::MAX));
         assert_eq!(change(&["max_instances"]).unwrap().max_instances, Some(u64::MAX));
         assert_eq!(change(&["controller_limit"]).unwrap().controller_limit.len(), 4);

@@ -53,7 +53,7 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
         html! {
             tr {
                 td { a #{ "c-" (view.cluster.id) } href={ "/clusters/" (view.cluster.id) } { (view.cluster.name) } }
-                td { (view.cluster.wish.word()) }
+                td { (view.cluster.desired_state.word()) }
                 td { (health_of(gateway, view)) }
                 td.number { (reported.map_or_else(unknown, |r| r.hosts.to_string())) (unconfirmed(age_words(gateway, view))) }
                 td.number { (amount(Kind::Cpus)) }
@@ -94,7 +94,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
     let live = html! {
         dl {
             dt { "Id" } dd { code { (view.cluster.id) } }
-            dt { "Desired" } dd { (view.cluster.wish.word()) }
+            dt { "Desired" } dd { (view.cluster.desired_state.word()) }
             dt { "Health" } dd { (health_of(gateway, &view)) }
             dt { "Mesos" } dd { (view.cluster.mesos) }
             @if let Some(words) = age_words(gateway, &view) { dt { "What is shown of it" } dd.warn { (words) } }

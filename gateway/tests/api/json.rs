@@ -241,29 +241,28 @@ async fn too_large_a_message_is_refused_clearly() {
 #[tokio::test]
 async fn a_cluster_is_added_once_and_its_labels_select_it() {
     let world = World::start().await;
-    let north = r#"{"displayName": "north", "wish": "CLUSTER_WISH_CORDONED", "labels": {"region": "eu"}}"#;
+    let north = r#"{"displayName": "north", "desiredState": "CLUSTER_DESIRED_STATE_CORDONED", "labels": {"region": "eu"}}"#;
     for _ in 0..2 {
         let added = world.change("POST", "/v1/clusters", north).await;
         assert_eq!(added.status, 200, "{}", added.body);
         let added = added.json();
         assert_eq!(added["name"], "clusters/north");
         assert_eq!(
-            (&added["wish"], &added["health"]),
-            (&"CLUSTER_WISH_CORDONED".into(), &"HEALTH_JOINING".into())
+            (&added["desiredState"], &added["health"]),
+            (&"CLUSTER_DESIRED_STATE_CORDONED".into(), &"HEALTH_JOINING".into())
         );
     }
     let other = world
         .change("POST", "/v1/clusters", r#"{"displayName": "north"}"#)
         .await;
     assert_eq!((other.status, other.reason()), (409, "CLUSTER_EXISTS".to_owned()));
-    let wrong =
-        r#"{"displayName": "North", "wish": "CLUSTER_WISH_REMOVED", "labels": {"cost_gpu_hour": "dear"}}"#;
+    let wrong = r#"{"displayName": "North", "desiredState": "CLUSTER_DESIRED_STATE_REMOVED", "labels": {"cost_gpu_hour": "dear"}}"#;
     let wrong = world.change("POST", "/v1/clusters", wrong).await;
     assert_eq!(
         wrong.fields(),
         [
             "cluster.display_name",
-            "cluster.wish",
+            "cluster.desired_state",
             "cluster.labels[cost_gpu_hour]"
         ]
     );

@@ -103,8 +103,9 @@ impl ResourceManagerService for Manager {
     ) -> Result<Response<wire::DescribeClusterWorkResponse>, Status> {
         let asked = request.into_inner();
         let instances = asked.labels.get("instances").map_or(0, |n| n.parse().unwrap());
-        let departure = match asked.wish() {
-            stored::Wish::Removing => v1::Departure::Moves,
+        let departure = match asked.desired_state() {
+            _ if asked.lost => v1::Departure::Stays,
+            stored::DesiredState::Removing => v1::Departure::Moves,
             _ => v1::Departure::None,
         };
         let group = v1::GroupWork {
@@ -239,8 +240,7 @@ async fn what_a_change_of_a_cluster_means_comes_from_the_resource_managers_leade
     let north = r#"{"displayName": "north", "labels": {"instances": "3"}}"#;
     assert_eq!(world.change("POST", "/v1/clusters", north).await.status, 200);
     let plan = |body: &'static str| world.change("POST", "/v1/clusters:plan", body);
-    let removal =
-        r#"{"cluster": {"name": "clusters/north", "wish": "CLUSTER_WISH_REMOVING"}, "updateMask": "wish"}"#;
+    let removal = r#"{"cluster": {"name": "clusters/north", "desiredState": "CLUSTER_DESIRED_STATE_REMOVING"}, "updateMask": "desiredState"}"#;
     let alone = plan(removal).await;
     assert_eq!(
         (alone.status, alone.reason().as_str()),
@@ -251,7 +251,10 @@ async fn what_a_change_of_a_cluster_means_comes_from_the_resource_managers_leade
 
     let (_told, _candidacy) = lead(&world).await;
     let planned = plan(removal).await.json();
-    assert_eq!(planned["cluster"]["wish"], "CLUSTER_WISH_REMOVING");
+    assert_eq!(
+        planned["cluster"]["desiredState"],
+        "CLUSTER_DESIRED_STATE_REMOVING"
+    );
     assert_eq!(planned["work"]["groups"][0]["departure"], "DEPARTURE_MOVES");
     let problem = planned["problems"][0].as_str().unwrap();
     assert!(
@@ -267,9 +270,17 @@ async fn what_a_change_of_a_cluster_means_comes_from_the_resource_managers_leade
     );
     let same = world.get("/v1/clusters/north").await.json();
     assert_eq!(
-        same["wish"], "CLUSTER_WISH_ACTIVE",
+        same["desiredState"], "CLUSTER_DESIRED_STATE_ACTIVE",
         "plans and refusals change nothing"
     );
+
+    let lost = plan(r#"{"cluster": {"name": "clusters/north"}, "lost": true}"#)
+        .await
+        .json();
+    assert_eq!(lost["work"]["groups"][0]["departure"], "DEPARTURE_STAYS");
+    assert_eq!(lost.get("problems"), None);
+    let both = r#"{"cluster": {"name": "clusters/north", "labels": {"a": "b"}}, "lost": true}"#;
+    assert_eq!(plan(both).await.fields(), ["lost"]);
 
     let empty = r#"{"cluster": {"name": "clusters/north", "labels": {}}, "updateMask": "labels"}"#;
     let planned = plan(empty).await.json();
@@ -292,11 +303,11 @@ async fn a_cluster_that_is_being_removed_has_no_way_back() {
         .change("POST", "/v1/clusters", r#"{"displayName": "north"}"#)
         .await;
     // The desired state alone removes nothing.
-    let path = "/v1/clusters/north?updateMask=wish";
-    for wish in ["CLUSTER_WISH_REMOVING", "CLUSTER_WISH_REMOVED"] {
-        let body = format!(r#"{{"wish": "{wish}"}}"#);
+    let path = "/v1/clusters/north?updateMask=desiredState";
+    for desired_state in ["CLUSTER_DESIRED_STATE_REMOVING", "CLUSTER_DESIRED_STATE_REMOVED"] {
+        let body = format!(r#"{{"desiredState": "{desired_state}"}}"#);
         let refused = world.change("PATCH", path, &body).await;
-        assert_eq!(refused.fields(), ["cluster.wish"], "{wish}");
+        assert_eq!(refused.fields(), ["cluster.desired_state"], "{desired_state}");
     }
     let stale = world
         .change("POST", "/v1/clusters/north:remove", r#"{"etag": "99"}"#)
@@ -305,14 +316,18 @@ async fn a_cluster_that_is_being_removed_has_no_way_back() {
     for _ in 0..2 {
         let removed = world.change("POST", "/v1/clusters/north:remove", "{}").await;
         assert_eq!(
-            removed.json()["wish"],
-            "CLUSTER_WISH_REMOVING",
+            removed.json()["desiredState"],
+            "CLUSTER_DESIRED_STATE_REMOVING",
             "{}",
             removed.body
         );
     }
     let back = world
-        .change("PATCH", path, r#"{"wish": "CLUSTER_WISH_ACTIVE"}"#)
+        .change(
+            "PATCH",
+            path,
+            r#"{"desiredState": "CLUSTER_DESIRED_STATE_ACTIVE"}"#,
+        )
         .await;
     assert_eq!((back.status, back.reason().as_str()), (400, "CLUSTER_REMOVED"));
 }

@@ -11,6 +11,7 @@ use echelon_core_model::cluster::{ClusterState, Heartbeat};
 use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::job::Progress;
 use echelon_core_model::pool::{MAX_POOL_DEPTH, MAX_POOLS, Pool, PoolTree, PreemptWithin, PriorityBounds};
+use echelon_core_model::spec::{CLUSTER_LOSS_WAITS, OnSilence};
 use echelon_core_model::store::{Answer, Consistency, Op, OpResult, Query};
 use echelon_core_model::{JobId, Kind, PoolId, Resources, Span, Version};
 use echelon_core_pools::tree::MAX_QUANTITY;
@@ -76,6 +77,7 @@ fn full(path: &str) -> Pool {
         max_instances: MAX_QUANTITY,
         fair_users: true,
         preempt_within: PreemptWithin::LowerPriority,
+        on_cluster_loss: Some(OnSilence::Replace(*CLUSTER_LOSS_WAITS.end())),
         ..Pool::new(PoolId::new(""), path)
     }
 }

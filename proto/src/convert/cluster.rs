@@ -4,33 +4,33 @@ use super::instance::health;
 use super::quantity::{duration, resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::Timestamp;
-use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, MassLoss, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat, MassLoss};
 use echelon_core_model::health::{ClusterHealth, Declaration, HealthCause};
 
 /// To the wire.
 #[must_use]
-pub const fn wish(wish: Wish) -> v1::ClusterWish {
-    match wish {
-        Wish::Active => v1::ClusterWish::Active,
-        Wish::Cordoned => v1::ClusterWish::Cordoned,
-        Wish::Draining => v1::ClusterWish::Draining,
-        Wish::Removing => v1::ClusterWish::Removing,
-        Wish::Removed => v1::ClusterWish::Removed,
+pub const fn desired_state(desired_state: DesiredState) -> v1::ClusterDesiredState {
+    match desired_state {
+        DesiredState::Active => v1::ClusterDesiredState::Active,
+        DesiredState::Cordoned => v1::ClusterDesiredState::Cordoned,
+        DesiredState::Draining => v1::ClusterDesiredState::Draining,
+        DesiredState::Removing => v1::ClusterDesiredState::Removing,
+        DesiredState::Removed => v1::ClusterDesiredState::Removed,
     }
 }
 
-/// From the wire, `None` when it names no wish.
+/// From the wire, `None` when it names no desired state.
 #[must_use]
-pub fn read_wish(number: i32) -> Option<Wish> {
+pub fn read_desired_state(number: i32) -> Option<DesiredState> {
     [
-        Wish::Active,
-        Wish::Cordoned,
-        Wish::Draining,
-        Wish::Removing,
-        Wish::Removed,
+        DesiredState::Active,
+        DesiredState::Cordoned,
+        DesiredState::Draining,
+        DesiredState::Removing,
+        DesiredState::Removed,
     ]
     .into_iter()
-    .find(|w| i32::from(wish(*w)) == number)
+    .find(|w| i32::from(desired_state(*w)) == number)
 }
 
 /// To the wire: the desired state, what the resource manager observes, and what the shard reports.
@@ -49,7 +49,7 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         cluster_id: c.id.to_string(),
         display_name: c.name.clone(),
         etag: c.version.to_string(),
-        wish: wish(c.wish).into(),
+        desired_state: desired_state(c.desired_state).into(),
         mesos_address: c.mesos.clone(),
         labels: c.labels.clone(),
         health: health(observed.map(|h| h.health).unwrap_or_default()).into(),
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn wishes_read_back() {
         for number in 1..=5 {
-            let w = read_wish(number).unwrap();
-            assert_eq!(read_wish(wish(w).into()), Some(w));
+            let w = read_desired_state(number).unwrap();
+            assert_eq!(read_desired_state(desired_state(w).into()), Some(w));
         }
-        assert_eq!((read_wish(0), read_wish(99)), (None, None));
+        assert_eq!((read_desired_state(0), read_desired_state(99)), (None, None));
     }
 }

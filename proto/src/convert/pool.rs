@@ -1,6 +1,7 @@
 //! Pools to the public wire.
 
 use super::quantity::{limit, read_limit, read_resources, resources};
+use super::spec::{read_silence, silence};
 use crate::convert::Problems;
 use crate::echelon::v1;
 use echelon_core_model::PoolId;
@@ -25,6 +26,7 @@ pub fn pool(p: &Pool) -> v1::Pool {
         revocable_limit: Some(limit(&p.revocable_limit)),
         fair_users: p.fair_users,
         preempt_within: preempt_within(p.preempt_within).into(),
+        on_cluster_loss: p.on_cluster_loss.map(silence),
         max_jobs: (p.max_jobs < u64::MAX).then_some(p.max_jobs),
         max_instances: (p.max_instances < u64::MAX).then_some(p.max_instances),
     }
@@ -62,6 +64,7 @@ pub fn read_pool(p: &v1::Pool, path: &str, problems: &mut Problems) -> Pool {
         revocable_limit: read_limit(p.revocable_limit),
         fair_users: p.fair_users,
         preempt_within: read_preempt_within(p.preempt_within, &format!("{path}.preempt_within"), problems),
+        on_cluster_loss: read_silence(p.on_cluster_loss, &format!("{path}.on_cluster_loss"), problems),
         max_jobs: p.max_jobs.unwrap_or(u64::MAX),
         max_instances: p.max_instances.unwrap_or(u64::MAX),
         ..new

@@ -55,7 +55,9 @@ pub const fn kind(kind: JobKind) -> v1::JobKind {
     }
 }
 
-fn silence(on: OnSilence) -> v1::OnSilence {
+/// To the wire.
+#[must_use]
+pub fn silence(on: OnSilence) -> v1::OnSilence {
     use v1::on_silence::Action;
     v1::OnSilence {
         action: Some(match on {
@@ -207,7 +209,8 @@ fn read_kind(number: i32, path: &str, problems: &mut Problems) -> JobKind {
     JobKind::Batch
 }
 
-fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {
+/// From the wire; none where it is left out.
+pub fn read_silence(on: Option<v1::OnSilence>, path: &str, problems: &mut Problems) -> Option<OnSilence> {
     use v1::on_silence::Action;
     match on?.action {
         Some(Action::ReplaceAfter(after)) => Some(OnSilence::Replace(read_duration(

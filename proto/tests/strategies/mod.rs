@@ -14,7 +14,7 @@ pub use role_state::role_state;
 
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity, Wish,
+    Cluster, ClusterState, DesiredState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity,
 };
 use echelon_core_model::control::Control;
 use echelon_core_model::directive::{Grant, OwnChanges};
@@ -32,7 +32,7 @@ use echelon_core_model::restart::{RestartPart, RestartProgress, Restarts};
 use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
-use echelon_core_model::spec::JobKind;
+use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::start_ban::{StartBan, StartBans};
 use echelon_core_model::store::{Event, Leadership, Mark, NameHolder, PlannedRequest, ShardRow, Stamp};
@@ -654,18 +654,18 @@ pub fn slice_row() -> impl Strategy<Value = SliceRow> {
 }
 
 pub fn cluster() -> impl Strategy<Value = Cluster> {
-    let wish = select(vec![
-        Wish::Active,
-        Wish::Cordoned,
-        Wish::Draining,
-        Wish::Removing,
-        Wish::Removed,
+    let desired_state = select(vec![
+        DesiredState::Active,
+        DesiredState::Cordoned,
+        DesiredState::Draining,
+        DesiredState::Removing,
+        DesiredState::Removed,
     ]);
     let fields = (
         cluster_id(),
         text(),
         version(),
-        wish,
+        desired_state,
         text(),
         labels(),
         whole(),
@@ -682,7 +682,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             id,
             name,
             version,
-            wish,
+            desired_state,
             mesos,
             labels,
             accepted_loss,
@@ -693,7 +693,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             id,
             name,
             version,
-            wish,
+            desired_state,
             mesos,
             labels,
             accepted_loss,
@@ -878,6 +878,10 @@ fn bounds() -> impl Strategy<Value = PriorityBounds> {
     ]
 }
 
+fn on_cluster_loss() -> impl Strategy<Value = OnSilence> {
+    prop_oneof![Just(OnSilence::Wait), span().prop_map(OnSilence::Replace)]
+}
+
 pub fn pools() -> impl Strategy<Value = PoolTree> {
     let fields = (
         text(),
@@ -888,6 +892,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
         (
             select(PoolKind::ALL.to_vec()),
             select(PreemptWithin::ALL.to_vec()),
+            of(on_cluster_loss()),
         ),
         (
             bounds_of_resources(),
@@ -904,7 +909,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             reservation,
             limit,
             share,
-            (kind, preempt_within),
+            (kind, preempt_within, on_cluster_loss),
             (max_instance, controller_limit, revocable_limit),
             priority,
             ((deleting, fair_users), version, max_jobs, max_instances),
@@ -923,6 +928,7 @@ pub fn pools() -> impl Strategy<Value = PoolTree> {
             max_instances,
             fair_users,
             preempt_within,
+            on_cluster_loss,
             deleting,
             version,
         },

@@ -40,6 +40,17 @@ impl Cluster {
         })
     }
 
+    /// Every task with a process that was not told to end, on agents that anybody can or cannot reach.
+    pub fn running_tasks(&self) -> impl Iterator<Item = (&AgentId, &TaskId)> {
+        self.agents.values().flat_map(|agent| {
+            let running = agent
+                .tasks
+                .iter()
+                .filter(|(_, task)| task.phase == Phase::Running);
+            running.map(|((_, name), _)| (&agent.id, name))
+        })
+    }
+
     /// Agents whose live tasks together hold more than the agent has, or more than it lends: ordinary or revocable room is
     /// given out twice.
     pub fn over_committed(&self) -> impl Iterator<Item = &AgentId> {

@@ -24,6 +24,7 @@ use echelon_core_gateway::update::{scale_job, update_job};
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance_limit::WantedInstances;
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{JobId, Span};
@@ -249,6 +250,7 @@ impl World {
             etag: String::new(),
         };
         let spec = user.spec.clone();
+        self.federation.note_ask(n, user.acknowledged.len(), asked, now);
         let (call, next) = Call::start(move |facts| async move {
             match asked {
                 Asked::Create => {
@@ -258,7 +260,7 @@ impl World {
                         origin: None,
                         hash: fnv1a(text.as_bytes()),
                         bytes: text.len(),
-                        priority: Some(spec.priority),
+                        named: NamedFields::all_of(&spec),
                         violations: Vec::new(),
                         spec,
                     };

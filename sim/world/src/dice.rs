@@ -28,6 +28,8 @@ pub struct Dice {
     pub specs: Die,
     /// When shards are cut off, and what becomes of what they say then.
     pub silences: Die,
+    /// What a world of many clusters is made of, and what goes wrong in it.
+    pub federation: Die,
 }
 
 /// One stream.
@@ -54,6 +56,7 @@ impl Dice {
             blips: die(8),
             specs: die(9),
             silences: die(10),
+            federation: die(11),
         }
     }
 }

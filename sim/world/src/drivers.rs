@@ -4,6 +4,7 @@ use crate::backups::{Backups, told_too_early};
 use crate::blips::{Act, News};
 use crate::client::Users;
 use crate::dice::Dice;
+use crate::federation::{self, FederationNotes, ProbedMaster};
 use crate::invariants::{Facts, Touched};
 use crate::links::Links;
 use crate::members::{Election, LEASE};
@@ -35,7 +36,7 @@ impl World {
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
         let mut dice = Dice::new(seed);
-        let options = drawn(options, &mut dice);
+        let options = federation::drawn(drawn(options, &mut dice), &mut dice);
         let mut world = Self {
             now: BEGIN,
             dice,
@@ -57,6 +58,7 @@ impl World {
             broken: Vec::new(),
             judged: BTreeMap::new(),
             cuts: BTreeMap::new(),
+            federation: FederationNotes::default(),
             moved: 0,
             accepted: 0,
             steps: 0,
@@ -76,27 +78,11 @@ impl World {
     fn found(&mut self) {
         self.found_pools();
         for n in 0..self.options.clusters {
-            let seed = self.dice.seeds.below(u64::MAX);
-            let (id, mesos) = mesos::cluster(&format!("c{n}"), self.options.hosts, seed);
+            let hosts = self.options.hosts;
+            let id = self.found_cluster(n, hosts);
             if self.is_founded(n) {
                 self.store_cluster(&id);
             }
-            self.elections
-                .insert(Role::Shard(id.clone()), Election::default());
-            let mut cluster = ClusterWorld {
-                framework: mesos::framework(&id),
-                id,
-                mesos,
-                shards: Vec::new(),
-                connections: BTreeMap::new(),
-                windows: BTreeMap::new(),
-                parked: BTreeMap::new(),
-                others: BTreeMap::new(),
-                revived: Vec::new(),
-                tick_at: None,
-            };
-            cluster.add_others(self.options.others, BEGIN);
-            self.clusters.push(cluster);
         }
         self.elections.insert(Role::ResourceManager, Election::default());
         for index in 0..self.options.managers {
@@ -104,15 +90,44 @@ impl World {
             self.managers.push(Process::new(driver));
         }
         for cluster in 0..self.options.clusters {
-            for index in 0..self.options.shards {
-                let driver = self.new_shard(cluster, index, 1);
-                if let Some(c) = self.clusters.get_mut(cluster) {
-                    c.shards.push(Process::new(driver));
-                }
-            }
+            self.found_shard(cluster);
         }
         let everyone: Vec<Who> = self.everyone().collect();
         everyone.into_iter().for_each(|who| self.join(who));
+    }
+
+    /// The machines of the n-th cluster, with so many hosts.
+    pub(crate) fn found_cluster(&mut self, n: usize, hosts: usize) -> ClusterId {
+        let (seed, now) = (self.dice.seeds.below(u64::MAX), self.now);
+        let (id, mesos) = mesos::cluster(&format!("c{n}"), hosts, seed, now);
+        self.elections
+            .insert(Role::Shard(id.clone()), Election::default());
+        let mut cluster = ClusterWorld {
+            framework: mesos::framework(&id),
+            id: id.clone(),
+            mesos,
+            shards: Vec::new(),
+            connections: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            others: BTreeMap::new(),
+            revived: Vec::new(),
+            tick_at: None,
+            master: ProbedMaster::default(),
+        };
+        cluster.add_others(self.options.others, now);
+        self.clusters.push(cluster);
+        id
+    }
+
+    /// The processes of a cluster's shard.
+    pub(crate) fn found_shard(&mut self, cluster: usize) {
+        for index in 0..self.options.shards {
+            let driver = self.new_shard(cluster, index, 1);
+            if let Some(c) = self.clusters.get_mut(cluster) {
+                c.shards.push(Process::new(driver));
+            }
+        }
     }
 
     pub(crate) fn store_cluster(&mut self, id: &ClusterId) {
@@ -157,7 +172,7 @@ impl World {
         (0..managers).map(Who::Manager).chain((0..clusters).flat_map(of))
     }
 
-    fn join(&mut self, who: Who) {
+    pub(crate) fn join(&mut self, who: Who) {
         let (role, life, now) = (self.role_of(who), self.life_of(who), self.now);
         if let Some(election) = self.elections.get_mut(&role) {
             election.join(who, life, now);

@@ -4,7 +4,7 @@ use crate::members::{LEASE, SESSION};
 use crate::process::Who;
 use crate::world::{Item, World};
 use echelon_core_model::Span;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,21 @@ pub enum Fault {
     /// A cluster joins.
     Join(usize),
     /// An operator wants this of a cluster.
-    SetWish(usize, Wish),
+    SetDesiredState(usize, DesiredState),
     /// All processes and hosts of a cluster are gone for this long.
     LoseCluster(usize, Span),
     /// A pool gets another share.
     Share(usize, u64),
     /// A cluster's master fails over.
     FailMaster(usize),
+    /// A cluster has no leading master for this long.
+    LoseMaster(usize, Span),
+    /// A cluster's master accepts everything and says nothing for this long.
+    HangMaster(usize, Span),
+    /// Messages between a cluster's shard and resource managers are up to so much later, for this long.
+    SlowLink(usize, Span, Span),
+    /// A cluster is added, with machines of its own.
+    AddCluster,
     /// All hosts of a cluster but one are lost with all that runs there, and the next master knows none of
     /// them. They return after this long.
     LoseHosts(usize, Span),
@@ -269,10 +277,14 @@ impl World {
                 let id = self.cluster_id(cluster);
                 self.store_cluster(&id);
             }
-            Fault::SetWish(cluster, wish) => self.set_wish(cluster, wish),
+            Fault::SetDesiredState(cluster, desired_state) => self.set_desired_state(cluster, desired_state),
             Fault::LoseCluster(cluster, span) => self.lose_cluster(cluster, span),
             Fault::Share(pool, share) => self.set_share(pool, share),
             Fault::FailMaster(cluster) => self.fail_master(cluster),
+            Fault::LoseMaster(cluster, span) => self.lose_master(cluster, span),
+            Fault::HangMaster(cluster, span) => self.hang_master(cluster, span),
+            Fault::SlowLink(cluster, span, delay) => self.slow_link(cluster, span, delay),
+            Fault::AddCluster => self.add_cluster(),
             Fault::LoseHosts(cluster, span) => {
                 for agent in self.lose_hosts(cluster) {
                     self.queue

@@ -45,6 +45,8 @@ pub struct Facts {
     updates: BTreeMap<[u8; 16], (String, TaskState)>,
     /// Agents that were away, and when they came back.
     away: BTreeMap<String, Option<Timestamp>>,
+    /// When each of them fell silent last.
+    lost_at: BTreeMap<String, Timestamp>,
     /// Instances of batch jobs of which a run is stored as succeeded and acknowledged, with that run.
     finished: BTreeMap<InstanceId, TaskId>,
 }
@@ -67,13 +69,25 @@ impl Facts {
     }
 
     /// An agent fell silent.
-    pub fn agent_lost(&mut self, agent: &str, _now: Timestamp) {
+    pub fn agent_lost(&mut self, agent: &str, now: Timestamp) {
         self.away.insert(agent.to_owned(), None);
+        self.lost_at.insert(agent.to_owned(), now);
     }
 
     /// It is back.
     pub fn agent_back(&mut self, agent: &str, now: Timestamp) {
         self.away.insert(agent.to_owned(), Some(now));
+    }
+
+    /// Since when an agent is away; `None`: it is there.
+    pub(crate) fn away_since(&self, agent: &str) -> Option<Timestamp> {
+        let is_away = self.away.get(agent).is_some_and(Option::is_none);
+        self.lost_at.get(agent).copied().filter(|_| is_away)
+    }
+
+    /// Whether an agent is away, or ever was.
+    pub(crate) fn was_away(&self, agent: &str) -> bool {
+        self.away.contains_key(agent)
     }
 
     /// Whether what runs on an agent is excused: it is away, or just back.
@@ -107,7 +121,10 @@ impl Facts {
                 wrong
             }
             Call::DrainAgent { host } => drained_too_early(world, cluster, host),
-            Call::Kill { task, .. } => killed_without_evidence(world, &id, task),
+            Call::Kill { task, .. } => {
+                world.judge_stop(task);
+                killed_without_evidence(world, &id, task)
+            }
             _ => None,
         };
         world.broken.extend(wrong);
@@ -338,6 +355,7 @@ impl World {
     pub(crate) fn judge_step(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         if touched.runs {
+            self.note_runs();
             self.judge_double_runs();
             self.judge_hosts();
             self.judge_bounds();

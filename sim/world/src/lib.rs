@@ -21,6 +21,7 @@ mod drains;
 mod drivers;
 mod ends;
 mod faults;
+mod federation;
 mod gangs;
 mod homes;
 mod host_pools;
@@ -55,6 +56,7 @@ mod walk;
 mod world;
 
 pub use faults::Fault;
+pub use federation::{FederationEnd, FederationFigures};
 pub use invariants::Broken;
 pub use loss::LostCluster;
 pub use no_manager::Abandoned;

@@ -153,7 +153,8 @@ impl World {
             return;
         }
         let (cluster, sent) = (link.shard.0, self.now.plus(delay));
-        let earliest = self.after_cut(cluster, sent);
+        let late = self.link_delay(cluster);
+        let earliest = self.after_cut(cluster, sent.plus(late));
         let Some(link) = self.links.open.get_mut(&id) else {
             return;
         };
@@ -173,7 +174,8 @@ impl World {
             return;
         }
         let (cluster, sent) = (link.shard.0, self.now.plus(delay));
-        let earliest = self.after_cut(cluster, sent);
+        let late = self.link_delay(cluster);
+        let earliest = self.after_cut(cluster, sent.plus(late));
         let Some(link) = self.links.open.get_mut(&id) else {
             return;
         };

@@ -58,11 +58,15 @@ impl World {
         let Some(after) = waits.next() else {
             return false;
         };
+        let is_there = |cluster: usize| {
+            let of = self.clusters.get(cluster);
+            of.is_some_and(|c| c.mesos.live_tasks().any(|(host, _)| host.as_str() == agent))
+        };
+        if (0..self.clusters.len()).any(|cluster| self.was_lost_for(cluster, after) && is_there(cluster)) {
+            return true;
+        }
         self.cuts.iter().any(|(cluster, cut)| {
-            let is_there = self
-                .clusters
-                .get(*cluster)
-                .is_some_and(|c| c.mesos.live_tasks().any(|(host, _)| host.as_str() == agent));
+            let is_there = is_there(*cluster);
             let is_lost = self.now.since(cut.from) >= after && self.now < cut.until.plus(SETTLED_WITHIN);
             is_there && is_lost
         })

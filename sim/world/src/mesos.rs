@@ -1,10 +1,11 @@
 //! A cluster's Mesos and the connections of its shard's processes to it. A connection keeps order both ways; when a call
 //! is lost its connection is lost with it, and nobody knows whether the call arrived.
 
+use crate::federation::ProbedMaster;
 use crate::invariants::{Broken, Facts};
 use crate::others::Other;
 use crate::process::{Process, Who};
-use crate::world::{BEGIN, Item, World};
+use crate::world::{Item, World};
 use echelon_core_hosts::{Call, Event, Refusal, TaskState};
 use echelon_core_model::{ClusterId, Span, Timestamp};
 use echelon_core_shard::{self as shard, Shard};
@@ -36,6 +37,8 @@ pub struct ClusterWorld {
     pub revived: Vec<Timestamp>,
     /// The tick that is planned.
     pub tick_at: Option<Timestamp>,
+    /// Whether its master is away or hangs.
+    pub(crate) master: ProbedMaster,
 }
 
 /// A process' connection to the master.
@@ -99,6 +102,9 @@ impl World {
     pub(crate) fn call_arrives(&mut self, who: (usize, usize, u64), attempt: u64, call: Call) {
         let (cluster, index, life) = who;
         let now = self.now;
+        let Some(call) = self.await_master(who, attempt, call) else {
+            return;
+        };
         Facts::judge_call(self, cluster, &call);
         self.detail(|| format!("c{cluster}.shard{index} calls {call:?}"));
         let Some(c) = self.clusters.get_mut(cluster) else {
@@ -244,6 +250,7 @@ impl World {
                 && let Some(connection) = self.connection(who)
             {
                 connection.framework = Some(framework.clone());
+                self.federation.note_subscribed(cluster);
             }
             if let Event::Update(status) = &event {
                 self.facts.told(status);
@@ -463,11 +470,11 @@ pub fn agent(cluster: &ClusterId, n: usize) -> sim::AgentSpec {
 }
 
 /// A cluster with its hosts.
-pub fn cluster(name: &str, hosts: usize, seed: u64) -> (ClusterId, sim::Cluster) {
+pub fn cluster(name: &str, hosts: usize, seed: u64, now: Timestamp) -> (ClusterId, sim::Cluster) {
     let id = ClusterId::new(name);
-    let mut mesos = sim::Cluster::new(sim::Config::default(), seed, BEGIN);
+    let mut mesos = sim::Cluster::new(sim::Config::default(), seed, now);
     for i in 0..hosts {
-        mesos.add_agent(agent(&id, i), BEGIN);
+        mesos.add_agent(agent(&id, i), now);
     }
     (id, mesos)
 }

@@ -44,6 +44,8 @@ pub struct Options {
     pub faults: FaultRates,
     /// Whether clusters, pools and jobs are drawn as `pressure.rs` says, of which `clusters` are the most.
     pub pressure: bool,
+    /// Whether clusters, jobs and what goes wrong are drawn as `federation.rs` says.
+    pub federated: bool,
     /// Whether the trace tells every message and every call, for whoever looks into a failure.
     pub detailed: bool,
 }
@@ -144,7 +146,24 @@ impl Options {
                 shares: 0,
             },
             pressure: false,
+            federated: false,
             detailed: false,
+        }
+    }
+
+    /// Two to six clusters of one to three hosts. Some of them are lost for a while, drained, added or removed.
+    #[must_use]
+    pub const fn of_many_clusters() -> Self {
+        Self {
+            clusters: 6,
+            hosts: 1,
+            shards: 2,
+            managers: 2,
+            jobs: 0,
+            faulty: Span::minutes(9),
+            settle: Span::minutes(6),
+            federated: true,
+            ..Self::calm()
         }
     }
 
@@ -191,6 +210,7 @@ impl Options {
                 ..Self::calm().faults
             },
             pressure: false,
+            federated: false,
             detailed: false,
         }
     }

@@ -16,7 +16,7 @@ use crate::shares::CORES;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::change::Wish as GoalWish;
 use echelon_core_hosts::Call;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::pool::{Pool, PoolPaths, PoolTree};
 use echelon_core_model::spec::JobKind;
@@ -132,16 +132,19 @@ impl World {
         }
         for i in 0..rates.wishes {
             let cluster = self.dice.faults.index(self.options.clusters);
-            let wish = if i % 2 == 0 {
-                Wish::Draining
+            let desired_state = if i % 2 == 0 {
+                DesiredState::Draining
             } else {
-                Wish::Cordoned
+                DesiredState::Cordoned
             };
             let at = BEGIN.plus(self.dice.faults.span(Span::seconds(5), faulty));
             let until = at.plus(self.dice.faults.span(Span::seconds(10), Span::minutes(2)));
-            self.queue.plan(at, Item::Fault(Fault::SetWish(cluster, wish)));
             self.queue
-                .plan(until.min(end), Item::Fault(Fault::SetWish(cluster, Wish::Active)));
+                .plan(at, Item::Fault(Fault::SetDesiredState(cluster, desired_state)));
+            self.queue.plan(
+                until.min(end),
+                Item::Fault(Fault::SetDesiredState(cluster, DesiredState::Active)),
+            );
         }
         for _ in 0..rates.outages {
             let cluster = self.dice.faults.index(self.options.clusters);
@@ -159,29 +162,36 @@ impl World {
         }
         if rates.wishes > 0 {
             for cluster in 0..self.options.clusters {
-                self.queue
-                    .plan(end, Item::Fault(Fault::SetWish(cluster, Wish::Active)));
+                self.queue.plan(
+                    end,
+                    Item::Fault(Fault::SetDesiredState(cluster, DesiredState::Active)),
+                );
             }
         }
     }
 
     /// What an operator wants of a cluster that has joined.
-    pub(crate) fn set_wish(&mut self, cluster: usize, wish: Wish) {
-        let id = self.cluster_id(cluster);
+    pub(crate) fn set_desired_state(&mut self, cluster: usize, desired_state: DesiredState) {
+        let (n, id) = (cluster, self.cluster_id(cluster));
         let Answer::Clusters(rows) = self.store.read(&Query::Clusters) else {
             return;
         };
-        let Some(row) = rows.into_iter().find(|row| row.id == id && row.wish != wish) else {
+        let Some(row) = rows
+            .into_iter()
+            .find(|row| row.id == id && row.desired_state != desired_state)
+        else {
             return;
         };
         let expected = Some(row.version);
         let cluster = Cluster {
-            wish,
+            desired_state,
             version: row.version.next(),
             ..row
         };
         self.store
             .perform(Op::Decide(Decision::PutCluster { cluster, expected }));
+        let now = self.now;
+        self.federation.note_desired(n, desired_state, now);
     }
 
     /// All processes and hosts of a cluster are gone for a while.
@@ -192,7 +202,11 @@ impl World {
             self.kill(who);
             self.queue.plan(until, Item::Start(who));
         }
-        for agent in 0..self.options.hosts {
+        let hosts = self
+            .clusters
+            .get(cluster)
+            .map_or(0, |c| c.mesos.agent_ids().count());
+        for agent in 0..hosts {
             if let Some(agent) = self.lose_agent(cluster, agent) {
                 self.queue.plan(until, Item::ReturnAgent { cluster, agent });
             }

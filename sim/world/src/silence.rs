@@ -49,6 +49,11 @@ impl World {
         until.filter(|until| self.now < *until)
     }
 
+    /// Whether a cluster's shard is cut off.
+    pub(crate) fn is_cut_off(&self, cluster: usize) -> bool {
+        self.cut_until(cluster).is_some()
+    }
+
     /// Cuts a cluster's shard off for so long.
     pub(crate) fn cut_off(&mut self, cluster: usize, span: Span) {
         let (from, until) = (self.now, self.now.plus(span));

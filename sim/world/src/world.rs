@@ -4,6 +4,7 @@ use crate::backups::Backups;
 use crate::client::Users;
 use crate::dice::Dice;
 use crate::faults::Fault;
+use crate::federation::FederationNotes;
 use crate::invariants::{Broken, Facts, Touched};
 use crate::links::Links;
 use crate::members::{Election, Told};
@@ -125,6 +126,10 @@ pub enum Item {
     SettlePools,
     /// A user does something.
     User(usize),
+    /// A shard asks its cluster's master whether it is there.
+    Probe(usize),
+    /// An operator removes a cluster, if it is empty by then.
+    TryToRemove(usize, Timestamp),
 }
 
 /// The whole federation.
@@ -162,6 +167,7 @@ pub struct World {
     pub(crate) steps: u64,
     /// Until when the shards of clusters are cut off.
     pub(crate) cuts: BTreeMap<usize, Cut>,
+    pub(crate) federation: FederationNotes,
 }
 
 /// How a run ended.
@@ -321,6 +327,8 @@ impl World {
             Item::ChangePools(n) => self.change_pools(n),
             Item::SettlePools => self.settle_pools(),
             Item::User(user) => self.user_acts(user),
+            Item::Probe(cluster) => self.probe(cluster),
+            Item::TryToRemove(cluster, until) => self.try_to_remove(cluster, until),
         }
     }
 

@@ -69,7 +69,10 @@ fn a_cluster_is_drained_removed_and_added_again() {
         refused.to_string().contains("echelon cluster drain west --wait"),
         "{refused}"
     );
-    assert_eq!(named(&federation, "west").unwrap()["wish"], "CLUSTER_WISH_ACTIVE");
+    assert_eq!(
+        named(&federation, "west").unwrap()["desiredState"],
+        "CLUSTER_DESIRED_STATE_ACTIVE"
+    );
 
     let (_, said) = federation
         .command(&["cluster", "drain", "west", "--wait"])
@@ -82,7 +85,7 @@ fn a_cluster_is_drained_removed_and_added_again() {
         .unwrap();
     assert!(said.contains("cluster west is removed"), "{said}");
     let removed = named(&federation, "west").unwrap();
-    assert_eq!(removed["wish"], "CLUSTER_WISH_REMOVED");
+    assert_eq!(removed["desiredState"], "CLUSTER_DESIRED_STATE_REMOVED");
     for gone in ["heartbeatTime", "capacity", "shardAddress", "mesosAddress"] {
         assert_eq!(removed.get(gone), None, "{removed:#}");
     }

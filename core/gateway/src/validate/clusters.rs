@@ -4,7 +4,7 @@ use super::Violations;
 use crate::ask;
 use crate::error::ApiError;
 use crate::port::Facts;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::cluster_choice::matches_selector;
 use echelon_core_model::nearest;
 use echelon_core_model::spec::JobSpec;
@@ -27,7 +27,7 @@ pub async fn in_clusters<F: Facts>(
         return Ok(());
     }
     let mut known = ask::settled_clusters(facts).await?;
-    known.retain(|c| c.wish != Wish::Removed);
+    known.retain(|c| c.desired_state != DesiredState::Removed);
     for (field, selector) in selectors {
         let found = known.iter().any(|c| matches_selector(selector, c.identity()));
         // A text that selects nothing whatever clusters there are is refused by another rule.
@@ -74,7 +74,7 @@ mod tests {
         }
         let left = store.add_cluster("north");
         if let Some(c) = store.clusters.get_mut(&left) {
-            c.wish = Wish::Removed;
+            c.desired_state = DesiredState::Removed;
         }
         if let Some(c) = store.clusters.values_mut().find(|c| c.name == "east") {
             "orient".clone_into(&mut c.name);

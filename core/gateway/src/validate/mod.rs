@@ -28,6 +28,7 @@ use crate::create::find_awaited;
 use crate::error::{ApiError, Violation};
 use crate::port::Facts;
 use crate::{ask, bounds};
+use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::spec::JobSpec;
 
 /// Notes problems under a path.
@@ -71,21 +72,21 @@ pub fn request_id(id: &str, out: &mut Violations) {
     );
 }
 
-/// Checks a spec that is to be planned as one that is to be created, at the path `spec`, and gives it with the priority that it would
-/// have; `priority` is what the request names.
+/// Checks a spec that is to be planned as one that is to be created, at the path `spec`, and gives it with the defaults of its
+/// pool in place of what `named` leaves out.
 ///
 /// # Errors
 /// All that is wrong with it, or storage.
 pub async fn planned<F: Facts>(
     facts: &F,
     mut wanted: JobSpec,
-    priority: Option<u32>,
+    named: NamedFields,
     found: Vec<Violation>,
     bytes: usize,
 ) -> Result<JobSpec, ApiError> {
     let mut out = Violations(found);
     let pools = ask::pools(facts).await?;
-    wanted.priority = priority.unwrap_or_else(|| pools.priority_of(&wanted.pool).usual());
+    named.complete(&mut wanted, &pools);
     spec(&wanted, bytes, Purpose::Create, "spec", &mut out);
     references(&wanted, None, "spec", &mut out);
     in_pools(&wanted.pool, &pools, "spec", &mut out);

@@ -6,7 +6,9 @@ use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Kind;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence};
+use echelon_core_model::spec::{
+    CLUSTER_LOSS_WAITS, GroupSpec, JobKind, JobSpec, MAX_INSTANCES, MAX_SPEC_BYTES, OnSilence,
+};
 use echelon_core_model::sum::MOST_OF_JOB;
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
@@ -17,8 +19,6 @@ const GROUPS: usize = 64;
 const LABELS: usize = 64;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
 pub(super) const SHORTEST_SILENCE: Span = Span::seconds(1);
-/// Least time after which what runs at a silent cluster is replaced.
-const SHORTEST_LOSS: Span = Span::minutes(2);
 pub(super) const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);
 
 /// Longest time for which a replacement is watched before the next one follows.
@@ -170,14 +170,13 @@ fn silence(on: OnSilence, path: &str, out: &mut Violations) {
     }
 }
 
-/// What follows when its cluster is silent. Nothing is replaced before the cluster is barred from starting what leaves it, which
-/// takes more than a minute.
+/// What follows when its cluster is silent.
 fn cluster_loss(s: &JobSpec, path: &str, out: &mut Violations) {
     let OnSilence::Replace(after) = s.on_cluster_loss else {
         return;
     };
     out.check(
-        (SHORTEST_LOSS..=LONGEST_SPAN).contains(&after),
+        CLUSTER_LOSS_WAITS.contains(&after),
         format!("{path}.replace_after"),
         "must be 2 minutes to 365 days",
     );

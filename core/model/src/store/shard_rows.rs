@@ -26,15 +26,19 @@ impl ShardRow {
         let mut own = self.clone();
         let mut out: BTreeMap<ShardKey, Self> = BTreeMap::new();
         let host = |name: &str| ShardKey::Host(name.to_owned());
-        for (name, wish) in std::mem::take(&mut own.drains.hosts) {
+        for (name, desired_state) in std::mem::take(&mut own.drains.hosts) {
             out.entry(host(&name))
                 .or_default()
                 .drains
                 .hosts
-                .insert(name, wish);
+                .insert(name, desired_state);
         }
-        for (name, wish) in std::mem::take(&mut own.moves.hosts) {
-            out.entry(host(&name)).or_default().moves.hosts.insert(name, wish);
+        for (name, desired_state) in std::mem::take(&mut own.moves.hosts) {
+            out.entry(host(&name))
+                .or_default()
+                .moves
+                .hosts
+                .insert(name, desired_state);
         }
         for (name, pool) in std::mem::take(&mut own.host_pools) {
             out.entry(host(&name)).or_default().host_pools.insert(name, pool);
@@ -43,9 +47,9 @@ impl ShardRow {
             let key = ShardKey::Agent(id.clone());
             out.entry(key).or_default().drained_agents.insert(id);
         }
-        for (id, wish) in std::mem::take(&mut own.volumes) {
+        for (id, desired_state) in std::mem::take(&mut own.volumes) {
             let key = ShardKey::Volume(id.clone());
-            out.entry(key).or_default().volumes.insert(id, wish);
+            out.entry(key).or_default().volumes.insert(id, desired_state);
         }
         out.insert(ShardKey::Own, own);
         out
@@ -87,7 +91,10 @@ impl ShardRow {
         let to = self.moves.hosts.values().map(|m| m.to.as_str().len());
         let pools = self.host_pools.values().map(|pool| pool.as_str().len());
         let agents = self.drained_agents.iter().map(|id| id.as_str().len() + 8);
-        let volumes = self.volumes.iter().map(|(id, wish)| wish.stored_size(id) + ENTRY);
+        let volumes = self
+            .volumes
+            .iter()
+            .map(|(id, desired_state)| desired_state.stored_size(id) + ENTRY);
         256 + self.framework.as_ref().map_or(0, String::len)
             + names
             + to.chain(pools).sum::<usize>()

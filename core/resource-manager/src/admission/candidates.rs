@@ -6,7 +6,7 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::{Asker, Work, total, without_gpus};
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::HostPools;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::directive::Part;
 use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -34,7 +34,7 @@ pub struct Candidates {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterPatch<'a> {
     pub(crate) cluster: &'a ClusterId,
-    pub(crate) wish: Wish,
+    pub(crate) desired_state: DesiredState,
     pub(crate) labels: &'a BTreeMap<String, String>,
 }
 
@@ -99,7 +99,7 @@ impl Candidates {
         let lists = std::iter::once(&mut self.all).chain(self.by_host_pool.values_mut());
         let all = lists.flat_map(Lists::all_mut).chain(&mut self.nowhere);
         for candidate in all.filter(|c| c.id == *patch.cluster) {
-            candidate.wish = patch.wish;
+            candidate.desired_state = patch.desired_state;
             candidate.labels = Arc::clone(&labels);
         }
         self
@@ -167,7 +167,7 @@ fn candidate(row: &Cluster, c: &ClusterView) -> Candidate {
         id: row.id.clone(),
         name: row.name.clone(),
         labels: Arc::new(row.labels.clone()),
-        wish: row.wish,
+        desired_state: row.desired_state,
         new_work: c.new_work(),
         health: told
             .and(c.state.as_ref())

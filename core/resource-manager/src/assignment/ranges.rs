@@ -36,6 +36,32 @@ pub fn change(
     *ranges = joined(out);
 }
 
+/// Cuts the last `n` indexes out of the ranges that may lose some.
+pub(crate) fn without_last(
+    ranges: &mut Vec<AssignedRange>,
+    n: u64,
+    may_lose: impl Fn(&AssignedRange) -> bool,
+) {
+    let (mut left, mut kept) = (n, Vec::new());
+    for mut r in ranges.drain(..).rev() {
+        let cut = if may_lose(&r) {
+            left.min(r.range.count())
+        } else {
+            0
+        };
+        left = left.saturating_sub(cut);
+        let last = u32::try_from(cut)
+            .ok()
+            .and_then(|cut| r.range.last.checked_sub(cut));
+        if let Some(last) = last.filter(|last| *last >= r.range.first) {
+            r.range.last = last;
+            kept.push(r);
+        }
+    }
+    kept.reverse();
+    *ranges = kept;
+}
+
 /// How many indexes a mark by count still has to release.
 fn left_to_go(r: &AssignedRange, cut: Cut, gone: u64) -> u64 {
     let count = r.releasing.as_ref().and_then(|m| m.count).unwrap_or_default();

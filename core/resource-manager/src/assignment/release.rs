@@ -8,11 +8,14 @@ use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder, Releasing};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet, ReasonCode};
+use std::collections::BTreeSet;
 
-/// Gives indexes that were released for good their next holder, or none.
-pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
+/// Gives indexes that were released for good their next holder, or none. Returns the clusters that are lost to the job
+/// and have given something of it up.
+pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) -> BTreeSet<ClusterId> {
+    let mut lost = BTreeSet::new();
     let keys: Vec<SliceKey> = job.decided_slices().keys().cloned().collect();
     let running = job.running_spec().is_some();
     let is_gang = job.running_spec().is_some_and(|s| s.gang.is_some());
@@ -31,6 +34,12 @@ pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
         let held: RangeSet = of_slice(ranges, &key).collect();
         let released = held.intersect(&report.released);
         change(ranges, &released, Cut::Released, |r| {
+            if r.releasing
+                .as_ref()
+                .is_some_and(|m| m.why == ReasonCode::ClusterLost)
+            {
+                lost.insert(key.cluster.clone());
+            }
             let next = running.then(|| next_holder(facts, is_gang, &r)).flatten();
             let is_wanted = r
                 .releasing
@@ -52,6 +61,7 @@ pub fn settle_released(facts: &FederationFacts, id: JobId, job: &mut JobView) {
             job.grants.remove(&key);
         }
     }
+    lost
 }
 
 fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator<Item = InstanceRange> + 'a {
@@ -65,7 +75,12 @@ fn of_slice<'a>(ranges: &'a [AssignedRange], key: &'a SliceKey) -> impl Iterator
 /// if that cluster takes no work, or if they are of a gang and their mark was withdrawn too late. `None`:
 /// they are bound nowhere.
 fn next_holder(facts: &FederationFacts, is_gang: bool, r: &AssignedRange) -> Option<AssignedRange> {
-    let takes = |c: &ClusterId| facts.clusters.get(c).is_some_and(|v| v.wish() == Wish::Active);
+    let takes = |c: &ClusterId| {
+        facts
+            .clusters
+            .get(c)
+            .is_some_and(|v| v.desired_state() == DesiredState::Active)
+    };
     let cluster = match &r.releasing {
         Some(Releasing { to: None, .. }) => return None,
         None if !is_gang => return None,

@@ -153,7 +153,7 @@ fn of_cluster(view: &ClusterView) -> usize {
         silent_for: _,
         moves_at: _,
         doubt: _,
-        is_discounted: _,
+        counted: _,
         unsent,
         removal: _,
         master: _,

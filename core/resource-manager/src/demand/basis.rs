@@ -105,7 +105,7 @@ impl OfCluster {
             index,
             name: name(cluster).to_owned(),
             labels: labels(cluster).cloned().unwrap_or_default(),
-            draining: cluster.wish().moves_work_off(),
+            draining: cluster.desired_state().moves_work_off(),
             lends: lends(cluster).kinds(),
         }
     }
@@ -121,7 +121,7 @@ impl OfCluster {
         *index == at
             && known == name(cluster)
             && labels(cluster).map_or_else(|| known_labels.is_empty(), |labels| known_labels == labels)
-            && *draining == cluster.wish().moves_work_off()
+            && *draining == cluster.desired_state().moves_work_off()
             && *kinds == lends(cluster).kinds()
     }
 }

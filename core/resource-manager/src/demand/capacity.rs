@@ -4,7 +4,7 @@ use crate::demand::ledger::Ledger;
 use crate::facts::FederationFacts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::{ClusterId, Kind, Resources};
 
 /// The usable capacity of every cluster.
@@ -41,7 +41,8 @@ pub fn capacity(facts: &FederationFacts, ledger: &Ledger) -> Resources {
 /// of closed hosts, and of clusters that are cordoned or draining.
 #[must_use]
 pub fn closed(facts: &FederationFacts, ledger: &Ledger) -> Resources {
-    let there = usable(facts, ledger).filter(|(_, c, _)| c.wish() != Wish::Removed && !c.has_others_hosts());
+    let there = usable(facts, ledger)
+        .filter(|(_, c, _)| c.desired_state() != DesiredState::Removed && !c.has_others_hosts());
     there.fold(Resources::ZERO, |sum, (_, c, usable)| {
         let of_hosts = c.capacity.as_ref().map(|told| told.closed).unwrap_or_default();
         sum.plus(total(c).minus(usable.all)).plus(of_hosts)

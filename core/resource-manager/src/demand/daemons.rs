@@ -6,7 +6,7 @@ use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{AssignedRange, ClusterId, GroupName, InstanceRange, JobId, RangeSet};
 use std::collections::BTreeSet;
@@ -138,7 +138,10 @@ fn clusters(
 }
 
 fn takes(spec: &JobSpec, view: &ClusterView) -> bool {
-    let row = view.row.as_ref().filter(|row| row.wish == Wish::Active);
+    let row = view
+        .row
+        .as_ref()
+        .filter(|row| row.desired_state == DesiredState::Active);
     row.is_some_and(|row| spec.clusters.allows(row.identity()))
 }
 

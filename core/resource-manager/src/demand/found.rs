@@ -5,7 +5,7 @@ use crate::assignment::ranges::{Cut, change, joined};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use echelon_core_model::assignment::{AssignedRange, Assignment, Releasing};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Generation, GroupName, InstanceRange, JobId, RangeSet};
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ pub(crate) struct FoundHere {
 /// What was found of a job, the latest generation first.
 fn found_of(facts: &FederationFacts, id: JobId) -> Vec<FoundHere> {
     let clusters = facts.clusters.iter();
-    let clusters = clusters.filter(|(_, view)| view.wish() != Wish::Removed);
+    let clusters = clusters.filter(|(_, view)| view.desired_state() != DesiredState::Removed);
     let all = clusters.flat_map(|(cluster, view)| {
         let of_job = view.found.of_job(id);
         of_job.map(|(group, generation, numbers)| FoundHere {

@@ -6,14 +6,23 @@ use crate::demand::daemons::assign_missing;
 use crate::demand::found::take_found;
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
-use echelon_core_model::JobId;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::JobKind;
+use echelon_core_model::{ClusterId, JobId};
 use std::collections::BTreeSet;
 
-/// Settles releases of jobs, and scales jobs. Returns the jobs with a changed assignment.
-pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> BTreeSet<JobId> {
-    let mut settled = BTreeSet::new();
+/// What came of following goals.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FollowedGoals {
+    /// Jobs with a changed assignment.
+    pub(crate) settled: BTreeSet<JobId>,
+    /// Jobs of which something was given up, and the lost clusters that did so.
+    pub(crate) given_up: BTreeSet<(JobId, ClusterId)>,
+}
+
+/// Settles releases of jobs, and scales jobs.
+pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) -> FollowedGoals {
+    let mut out = FollowedGoals::default();
     let found = facts.clusters.values().any(|cluster| cluster.found.has_some());
     for id in jobs {
         let follows = |j: &JobView| found || !j.is_unbound() || j.is_daemon();
@@ -31,7 +40,9 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
             take_found(facts, *id, &mut job);
         }
         if facts.awaiting.is_none() || job.running_spec().is_none() {
-            release::settle_released(facts, *id, &mut job);
+            let lost = release::settle_released(facts, *id, &mut job);
+            out.given_up
+                .extend(lost.into_iter().map(|cluster| (*id, cluster)));
         }
         scale::scale(&mut job, &facts.clusters);
         let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
@@ -42,8 +53,8 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
         let changed = before != job.decided;
         facts.jobs.give_back(*id, job, changed);
         if changed {
-            settled.insert(*id);
+            out.settled.insert(*id);
         }
     }
-    settled
+    out
 }

@@ -7,7 +7,7 @@ use crate::facts::FederationFacts;
 use crate::facts::capacity::{UsableCapacity, total};
 use crate::facts::cluster::ClusterView;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::cluster_choice::{ClusterIdentity, allows_by_name};
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::host_pool::HostPoolChoice;
@@ -99,8 +99,8 @@ impl ClusterLimits {
     }
 
     fn of(facts: &FederationFacts, ledger: &Ledger, id: &ClusterId, cluster: &ClusterView) -> Self {
-        let is_closed =
-            cluster.wish() != Wish::Active || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
+        let is_closed = cluster.desired_state() != DesiredState::Active
+            || cluster.capacity.as_ref().is_some_and(|c| !c.closed.is_zero());
         let usable = || {
             let taken = ledger.taken(id);
             UsableCapacity::of(cluster, taken, facts.lent_kinds()).all
@@ -173,7 +173,10 @@ impl ClusterLimits {
 
 impl HostLimits {
     pub(crate) fn of(facts: &FederationFacts, ledger: &Ledger) -> Self {
-        let clusters = facts.clusters.iter().filter(|(_, c)| c.wish() != Wish::Removed);
+        let clusters = facts
+            .clusters
+            .iter()
+            .filter(|(_, c)| c.desired_state() != DesiredState::Removed);
         Self(
             clusters
                 .map(|(id, c)| ClusterLimits::of(facts, ledger, id, c))

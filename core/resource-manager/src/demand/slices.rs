@@ -59,7 +59,7 @@ pub(crate) fn is_restless(facts: &FederationFacts, lines: &[Line]) -> bool {
     let marked = |l: &Line| l.count.leaving + l.count.leaving_waiting > 0;
     let draining = |l: &Line| {
         let cluster = facts.clusters.get(&l.key.cluster);
-        cluster.is_some_and(|c| c.wish().moves_work_off())
+        cluster.is_some_and(|c| c.desired_state().moves_work_off())
     };
     let waits = |l: &Line| l.count.startable() > l.allocated;
     lines.iter().any(|l| marked(l) || draining(l) || waits(l))

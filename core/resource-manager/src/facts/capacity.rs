@@ -3,7 +3,8 @@
 use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::facts::host_pools::{HostPools, left_on};
-use echelon_core_model::cluster::Wish;
+use crate::facts::loss::CountedCapacity;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::Part;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ResourceSum, Resources};
@@ -155,7 +156,7 @@ pub fn lends(cluster: &ClusterView) -> Resources {
 #[must_use]
 pub(crate) fn lent_kinds(facts: &FederationFacts) -> Resources {
     let open = facts.clusters.values();
-    let open = open.filter(|c| c.takes_grants() && c.wish() == Wish::Active);
+    let open = open.filter(|c| c.takes_grants() && c.desired_state() == DesiredState::Active);
     open.fold(Resources::ZERO, |sum, c| sum.max_each(lends(c)))
         .kinds()
 }
@@ -181,14 +182,16 @@ impl UsableCapacity {
             without_gpus: without_gpus(cluster).total,
             lent: lends(cluster),
         };
-        match cluster.wish() {
+        match cluster.desired_state() {
             // Its hosts are counted by the cluster whose master it has.
             _ if cluster.has_others_hosts() => Self::default(),
             // What its shard reported last of running tasks is of no use any more.
-            Wish::Active if cluster.is_discounted => has.at_most(taken, lent_kinds),
-            Wish::Active => has,
-            Wish::Removed => Self::default(),
-            Wish::Cordoned | Wish::Draining | Wish::Removing => {
+            DesiredState::Active => match cluster.counted {
+                CountedCapacity::Assigned => has.at_most(taken, lent_kinds),
+                CountedCapacity::Full => has,
+            },
+            DesiredState::Removed => Self::default(),
+            DesiredState::Cordoned | DesiredState::Draining | DesiredState::Removing => {
                 has.at_most(taken.or_used(cluster), lent_kinds)
             }
         }

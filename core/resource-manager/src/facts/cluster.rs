@@ -3,13 +3,13 @@
 use crate::event::LinkId;
 use crate::facts::fits::KnownFits;
 use crate::facts::found::Word;
-use crate::facts::loss::Doubt;
+use crate::facts::loss::{CountedCapacity, Doubt};
 use crate::facts::same_master::MasterRecord;
 use crate::facts::settling::Settling;
 use crate::facts::starts::KnownStarts;
 use crate::facts::unsent::Unsent;
 use crate::lifecycle::cluster_removal::RemovalProgress;
-use echelon_core_model::cluster::{Cluster, ClusterState, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat};
 use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::health::{ClusterHealth, Health, HealthCause, NewWork, ShardSigns};
 use echelon_core_model::{Epoch, Generation, GroupName, JobId, Span, Timestamp, Version};
@@ -88,8 +88,8 @@ pub struct ClusterView {
     pub(crate) starts: KnownStarts,
     /// When this leader last judged its health.
     pub judged_at: Option<Timestamp>,
-    /// Its capacity counts only as far as it is assigned, since it has been silent or without agents for long.
-    pub is_discounted: bool,
+    /// How much of its hosts counts as capacity.
+    pub counted: CountedCapacity,
     /// Why its silence is not counted now, if so.
     pub doubt: Option<Doubt>,
     /// Its last heartbeat, and when this leader saw it change.
@@ -127,13 +127,17 @@ impl ClusterView {
     /// Whether new work may begin there.
     #[must_use]
     pub fn takes_work(&self) -> bool {
-        self.takes_grants() && self.wish() == Wish::Active && self.new_work() != NewWork::Refused
+        self.takes_grants()
+            && self.desired_state() == DesiredState::Active
+            && self.new_work() != NewWork::Refused
     }
 
     /// The desired state that operators have set. A cluster with a row that was not read yet takes nothing.
     #[must_use]
-    pub fn wish(&self) -> Wish {
-        self.row.as_ref().map_or(Wish::Cordoned, |r| r.wish)
+    pub fn desired_state(&self) -> DesiredState {
+        self.row
+            .as_ref()
+            .map_or(DesiredState::Cordoned, |r| r.desired_state)
     }
 
     /// What its shard reported last of a job.
@@ -212,7 +216,7 @@ impl ClusterView {
             signs: self.signs,
             starts: self.starts.clone(),
             judged_at: self.judged_at,
-            is_discounted: self.is_discounted,
+            counted: self.counted,
             doubt: self.doubt,
             heartbeat: self.heartbeat.clone(),
             silent_for: self.silent_for,
@@ -227,7 +231,9 @@ impl ClusterView {
 
     /// Whether it was added and not removed.
     pub(crate) fn is_present(&self) -> bool {
-        self.row.as_ref().is_some_and(|row| row.wish != Wish::Removed)
+        self.row
+            .as_ref()
+            .is_some_and(|row| row.desired_state != DesiredState::Removed)
     }
 
     /// Whether its hosts are those of another cluster, which counts them.
@@ -245,6 +251,6 @@ impl ClusterView {
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {
-        self.is_settled() && self.link.is_some() && self.wish() != Wish::Removed
+        self.is_settled() && self.link.is_some() && self.desired_state() != DesiredState::Removed
     }
 }

@@ -32,7 +32,7 @@ pub fn has_confirmed(facts: &FederationFacts, id: JobId, job: &JobView, cluster:
     let left = facts
         .clusters
         .get(cluster)
-        .is_some_and(|c| c.wish() == echelon_core_model::cluster::Wish::Removed);
+        .is_some_and(|c| c.desired_state() == echelon_core_model::cluster::DesiredState::Removed);
     let groups = job.groups();
     left || groups.iter().all(|group| {
         let said: Vec<&SliceReport> = reports(facts, id, cluster, group).collect();

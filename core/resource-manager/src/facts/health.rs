@@ -220,6 +220,10 @@ fn fallen(
         of.doublings = doublings(&of, now);
     }
     if !health.is_silence() {
+        // It is back, and not well yet: the hold begins.
+        if is_held_after(&of) && !is_damped(health, &causes) {
+            of.returned_at = Some(now);
+        }
         return turned(of, health, causes, now);
     }
     // A lost cluster stays lost while the same evidence stands.

@@ -14,8 +14,8 @@
 //! That a leader is new is no doubt of its own: it judges no cluster as cut off before it has seen that for itself
 //! for 8 s, and replaces nothing at one before it has seen that for a minute.
 //!
-//! A doubt holds for at most an hour of one silence (`doubt_at_most`), so that work of lost clusters is not held back
-//! for ever where no operator declares anything.
+//! A doubt holds for at most `doubt_at_most` of one silence, an hour unless the configuration says otherwise, so that work
+//! of lost clusters is not held back for ever where no operator declares anything.
 
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
@@ -117,19 +117,35 @@ pub(crate) fn doubt_about(health: &ClusterHealth, doubt: Option<Doubt>, config: 
     doubt.filter(|_| !is_spent)
 }
 
-/// Whether capacity of a cluster counts only as far as it is assigned. That begins when the cluster has been silent or
-/// without agents for some time. It ends when the cluster is healthy again, after its hold, so that capacity which comes
-/// and goes is not divided back and forth.
-pub(crate) fn is_discounted(health: &ClusterHealth, before: bool, counts_for: Span) -> bool {
-    match health.health {
-        Health::CutOff | Health::WithoutMesos | Health::Lost => {
-            before || health.waited.0.saturating_add(health.doubted.0) >= counts_for.0
+/// How much of a cluster's hosts counts as capacity of the federation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CountedCapacity {
+    /// All that its shard has reported.
+    #[default]
+    Full,
+    /// Only as much as is assigned there.
+    Assigned,
+}
+
+impl CountedCapacity {
+    /// What counts next. Only what is assigned counts once the cluster has been silent or without agents for some time,
+    /// is lost, or something was given up there (`ResourceManager::note_given_up`). All counts when the cluster
+    /// is healthy again, after its hold, so that capacity which comes and goes is not divided back and forth.
+    pub(crate) fn next(self, health: &ClusterHealth, full_for: Span) -> Self {
+        let after = |span: Span| {
+            if span >= full_for { Self::Assigned } else { self }
+        };
+        match health.health {
+            Health::Lost => Self::Assigned,
+            Health::CutOff | Health::WithoutMesos => {
+                after(Span(health.waited.0.saturating_add(health.doubted.0)))
+            }
+            Health::WithoutAgents => after(health.as_of.since(health.since)),
+            Health::Recovering => self,
+            // Its stream may be silent while heartbeats are read again.
+            Health::Degraded if health.new_work() != NewWork::Taken => self,
+            Health::Degraded | Health::Joining | Health::Healthy => Self::Full,
         }
-        Health::WithoutAgents => before || health.as_of.since(health.since) >= counts_for,
-        Health::Recovering => before,
-        // Its stream may be silent while heartbeats are read again.
-        Health::Degraded => before && health.new_work() != NewWork::Taken,
-        Health::Joining | Health::Healthy => false,
     }
 }
 

@@ -31,7 +31,7 @@ use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::Health;
 use echelon_core_model::store::{Consistency, Leadership, Mark, Op, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, Reason, ReasonCode, Timestamp};
@@ -64,7 +64,8 @@ fn is_awaited(view: &ClusterView) -> bool {
         return false;
     };
     let is_away = view.health().is_silence() || view.health() == Health::Joining;
-    let is_set_aside = row.wish == Wish::Removed || (row.wish != Wish::Active && is_away);
+    let is_set_aside =
+        row.desired_state == DesiredState::Removed || (row.desired_state != DesiredState::Active && is_away);
     !is_set_aside && !view.found.counts()
 }
 

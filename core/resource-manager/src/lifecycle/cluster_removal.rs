@@ -15,7 +15,7 @@ use crate::facts::cluster::ClusterView;
 use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
 use echelon_core_model::bucket::BLOCK_BUCKETS;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::directive::Order;
 use echelon_core_model::store::{
     Batch, Consistency, Decided, Decision, Leadership, Op, Query, Role, Stamp, Write,
@@ -54,13 +54,16 @@ impl ResourceManager {
         let clusters = self.picture.facts.clusters.iter();
         let going = clusters.filter_map(|(id, view)| {
             let row = view.row.as_ref()?;
-            matches!(row.wish, Wish::Removing | Wish::Removed).then(|| id.clone())
+            matches!(row.desired_state, DesiredState::Removing | DesiredState::Removed).then(|| id.clone())
         });
         for id in going.collect::<Vec<_>>() {
             let Some(view) = self.picture.facts.clusters.get(&id) else {
                 continue;
             };
-            let row = view.row.clone().filter(|row| row.wish == Wish::Removing);
+            let row = view
+                .row
+                .clone()
+                .filter(|row| row.desired_state == DesiredState::Removing);
             match row {
                 Some(row) => self.leave(&id, &row, now, out),
                 None if view.state.is_some() || view.heartbeat.is_some() => self.fence_removed(&id, now, out),
@@ -106,7 +109,7 @@ impl ResourceManager {
         let decision = Decision::PutCluster {
             cluster: Cluster {
                 version: row.version.next(),
-                wish: Wish::Removed,
+                desired_state: DesiredState::Removed,
                 ..Cluster::new(row.id.clone(), &row.name)
             },
             expected: Some(row.version),

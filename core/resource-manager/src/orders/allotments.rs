@@ -7,7 +7,7 @@ use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts::most_down;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};
 use echelon_core_pools::fill::{Taker, fill};
@@ -99,7 +99,12 @@ pub fn parts(
     };
     let (clusters, holders): (Vec<ClusterId>, Vec<Holder>) = listeners(job)
         .into_iter()
-        .filter(|c| facts.clusters.get(c).is_none_or(|v| v.wish() != Wish::Removed))
+        .filter(|c| {
+            facts
+                .clusters
+                .get(c)
+                .is_none_or(|v| v.desired_state() != DesiredState::Removed)
+        })
         .map(|c| {
             let holder = holder(facts, (id, job, group), &c, limit);
             (c, holder)

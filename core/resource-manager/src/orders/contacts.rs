@@ -4,7 +4,7 @@ use crate::config::FULL_CYCLE;
 use crate::effect::{Alarm, Effect};
 use crate::facts::cluster::ClusterView;
 use crate::facts::health::{HealthEvidence, JudgementBasis, changed_state, evidence, judge};
-use crate::facts::loss::{Doubt, doubt, doubt_about, is_discounted};
+use crate::facts::loss::{Doubt, doubt, doubt_about};
 use crate::facts::same_master::refuse_same;
 use crate::facts::settling::Settling;
 use crate::facts::starts::compare_starts;
@@ -80,9 +80,8 @@ impl ResourceManager {
                 end_silence(view);
             }
             let health = judge(&before, evidence, &self.config, at);
-            let was_discounted = view.is_discounted;
-            view.is_discounted = is_discounted(&health, was_discounted, self.config.counts_for);
-            is_other |= view.is_discounted != was_discounted;
+            let counted = view.counted.next(&health, self.config.counts_for);
+            is_other |= counted != std::mem::replace(&mut view.counted, counted);
             let is_same = (before.health, &before.causes) == (health.health, &health.causes);
             let is_known = view.state.is_some() || health.health != Health::Joining;
             if is_known && let Some(next) = changed_state(id, view, health) {

@@ -44,6 +44,12 @@ impl StarvationTimes {
         self.since(job).map_or(seen, |at| at.min(seen))
     }
 
+    /// A job counts as starved since `at`, or since before.
+    pub(crate) fn count_from(&mut self, job: JobId, at: Timestamp) {
+        let since = self.0.entry(job).or_insert(Since { at, seen: None });
+        since.at = since.at.min(at);
+    }
+
     /// What an earlier leader has stored.
     pub(crate) fn recall(&mut self, job: JobId, at: Timestamp) {
         self.0.entry(job).or_insert(Since { at, seen: None });

@@ -6,6 +6,7 @@
 
 use crate::admission::second_round::EnforcedAmounts;
 use crate::demand::entry::sums::Sums;
+use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
@@ -453,6 +454,28 @@ fn slices(facts: &FederationFacts, id: JobId, cluster: &ClusterId) -> Vec<(Victi
         Some((victim, ordinary(facts, spec, spec.group(group)?.room())))
     };
     view.reports_of(id).filter_map(slice).collect()
+}
+
+/// How many instances of some pools free at least so much of a cluster, those that are stopped first counted first.
+pub(crate) fn instances_that_free(
+    known: (&FederationFacts, &Ledger),
+    cluster: &ClusterId,
+    pools: &BTreeSet<PoolIdx>,
+    lacking: Resources,
+) -> u64 {
+    let (facts, ledger) = known;
+    let (mut left, mut count) = (lacking, 0u64);
+    for (_, _, id) in ledger.losers(cluster, |pool| pools.contains(&pool)) {
+        if left.is_zero() {
+            break;
+        }
+        for (victim, room) in slices(facts, id, cluster) {
+            let n = enough(left, room).min(victim.most);
+            left = left.minus(room.times(n));
+            count = count.saturating_add(n);
+        }
+    }
+    count
 }
 
 /// All that is active of a gang, with the ordinary capacity of all of it.

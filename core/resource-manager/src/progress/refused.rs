@@ -9,7 +9,7 @@ use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::NewWork;
 use echelon_core_model::spec::{GroupSpec, JobSpec};
 use echelon_core_model::{ClusterId, JobId, Reason, ReasonCode};
@@ -130,9 +130,9 @@ fn barred(facts: &FederationFacts, key: &SliceKey) -> Option<Reason> {
             .unwrap_or_default();
         return Some(Reason::new(ReasonCode::ClusterUnhealthy).at(format!("{}: {cause}", key.cluster)));
     }
-    if cluster.wish() != Wish::Active {
+    if cluster.desired_state() != DesiredState::Active {
         let reason = Reason::new(ReasonCode::ClusterCordoned);
-        return Some(reason.at(format!("{}: {}", key.cluster, cluster.wish().word())));
+        return Some(reason.at(format!("{}: {}", key.cluster, cluster.desired_state().word())));
     }
     None
 }

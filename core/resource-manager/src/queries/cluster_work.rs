@@ -1,5 +1,5 @@
-//! What a cluster holds, and what would become of it under another desired state or other labels. It goes by
-//! the functions of the cycle, on the same state, and commits nothing.
+//! What a cluster holds, and what would become of it under another desired state or other labels, or if it were lost
+//! (`loss_cover.rs`). It goes by the functions of the cycle, on the same state, and commits nothing.
 //!
 //! Groups are looked at in the order of the cycle, one after another. Each takes the capacity elsewhere that
 //! its instances would move to, so that two groups do not count the same capacity.
@@ -12,7 +12,8 @@ use crate::demand::slices::{Line, lines};
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts;
 use crate::picture::Picture;
-use echelon_core_model::cluster::{ClusterQuestion, Wish};
+use crate::queries::loss_cover::{LossCover, is_replaceable, loss_cover};
+use echelon_core_model::cluster::{ClusterQuestion, DesiredState};
 use echelon_core_model::cluster_choice::ClusterIdentity;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{GroupName, JobId, Reason, ReasonCode};
@@ -50,6 +51,10 @@ pub struct WorkTotals {
     pub results: u64,
     /// Of `instances`, those for which another cluster has capacity now.
     pub movable: u64,
+    /// Of `instances`, those for which there is capacity only once preemptible work has given way.
+    pub after_preemption: u64,
+    /// About how many instances of other work would be stopped for these.
+    pub victims: u64,
     /// Of `instances`, those that end.
     pub ending: u64,
     /// Of `instances`, those that cannot leave as things are.
@@ -86,6 +91,9 @@ pub enum Departure {
     Moves {
         /// How many of them another cluster has capacity for now.
         movable: u64,
+        /// Of the others, those for which another cluster has capacity once preemptible work has given way. 0 unless the
+        /// cluster is lost: nothing is stopped for what moves by itself.
+        after_preemption: u64,
         /// How many of those that run move at once; a gang moves as a whole.
         at_once: u64,
         /// Why the others wait; none: all can move.
@@ -102,7 +110,7 @@ pub enum Departure {
 pub fn cluster_work(picture: &Picture, question: &ClusterQuestion) -> ClusterWork {
     let patch = ClusterPatch {
         cluster: &question.cluster,
-        wish: question.desired,
+        desired_state: question.desired,
         labels: &question.labels,
     };
     let facts = &picture.facts;
@@ -111,6 +119,7 @@ pub fn cluster_work(picture: &Picture, question: &ClusterQuestion) -> ClusterWor
         picture,
         question,
         router: Router::of(facts, &picture.demand.ledger, &Arc::new(candidates)),
+        cover: question.is_lost.then(|| loss_cover(picture, &question.cluster)),
         rooms: Rooms::clone(&picture.admission.rooms),
         out: ClusterWork {
             is_reported: facts
@@ -123,6 +132,7 @@ pub fn cluster_work(picture: &Picture, question: &ClusterQuestion) -> ClusterWor
     for (id, job) in facts.jobs.iter() {
         work.look(*id, job);
     }
+    work.out.totals.victims = work.cover.as_ref().map_or(0, |cover| cover.victims);
     work.out
 }
 
@@ -130,6 +140,8 @@ struct Work<'a> {
     picture: &'a Picture,
     question: &'a ClusterQuestion,
     router: Router<'a>,
+    /// What begins elsewhere if the cluster is lost; none: that is not asked.
+    cover: Option<LossCover>,
     /// The capacity that groups before have left.
     rooms: Rooms,
     out: ClusterWork,
@@ -140,7 +152,8 @@ impl Work<'_> {
         let Some(spec) = job.spec.as_deref().filter(|_| job.is_live()) else {
             return;
         };
-        if self.is_chosen(spec) {
+        // Nothing goes to a cluster that is lost.
+        if self.cover.is_none() && self.is_chosen(spec) {
             let unbound = spec.groups.iter().map(|g| missing(job, &g.name));
             self.out.waiting = unbound.fold(self.out.waiting, u64::saturating_add);
         }
@@ -181,13 +194,24 @@ impl Work<'_> {
         totals.results = totals.results.saturating_add(results);
         let running = sum(|l| l.count.on_hosts());
         totals.running = totals.running.saturating_add(running);
-        let (movable, ending, staying) = match &departure {
-            Departure::None | Departure::Unselected => (0, 0, 0),
-            Departure::Moves { movable, .. } => (*movable, 0, instances.saturating_sub(*movable)),
-            Departure::End => (0, instances, 0),
-            Departure::Stays(_) => (0, 0, instances),
+        let (movable, after_preemption) = match &departure {
+            Departure::Moves {
+                movable,
+                after_preemption,
+                ..
+            } => (*movable, *after_preemption),
+            Departure::None | Departure::Unselected | Departure::End | Departure::Stays(_) => (0, 0),
+        };
+        let moving = movable.saturating_add(after_preemption);
+        let (ending, staying) = match &departure {
+            Departure::None | Departure::Unselected => (0, 0),
+            Departure::End => (instances, 0),
+            // What has not begun at a lost cluster leaves it, whatever its job says.
+            Departure::Stays(_) if self.cover.is_some() => (0, running.min(instances)),
+            Departure::Moves { .. } | Departure::Stays(_) => (0, instances.saturating_sub(moving)),
         };
         totals.movable = totals.movable.saturating_add(movable);
+        totals.after_preemption = totals.after_preemption.saturating_add(after_preemption);
         totals.ending = totals.ending.saturating_add(ending);
         totals.staying = totals.staying.saturating_add(staying);
         if self.out.groups.len() >= MOST_GROUPS {
@@ -213,9 +237,12 @@ impl Work<'_> {
         gang: Option<&Result<(), Reason>>,
     ) -> Departure {
         let GroupOf { spec, group, .. } = of;
+        if let Some(cover) = &self.cover {
+            return when_lost(of, cover);
+        }
         let leaves = match self.question.desired {
-            Wish::Active | Wish::Cordoned => false,
-            Wish::Draining | Wish::Removing | Wish::Removed => true,
+            DesiredState::Active | DesiredState::Cordoned => false,
+            DesiredState::Draining | DesiredState::Removing | DesiredState::Removed => true,
         };
         if !leaves {
             return if self.is_chosen(spec) {
@@ -225,7 +252,7 @@ impl Work<'_> {
             };
         }
         if spec.kind == JobKind::Daemon {
-            return if self.question.desired == Wish::Draining {
+            return if self.question.desired == DesiredState::Draining {
                 let why = "a daemon stays on its hosts until the cluster is removed";
                 Departure::Stays(Reason::new(ReasonCode::ClusterCordoned).at(why))
             } else {
@@ -239,6 +266,7 @@ impl Work<'_> {
         match gang {
             Some(Ok(())) => Departure::Moves {
                 movable: instances,
+                after_preemption: 0,
                 at_once: spec.instances(),
                 others: None,
             },
@@ -290,8 +318,37 @@ impl Work<'_> {
         });
         Departure::Moves {
             movable,
+            after_preemption: 0,
             at_once: u64::from(rollouts::may_be_down(job, group).max(1)),
             others,
         }
+    }
+}
+
+/// What becomes of a group's instances if their cluster is lost.
+fn when_lost(of: GroupOf<'_>, cover: &LossCover) -> Departure {
+    let GroupOf { id, spec, group } = of;
+    let stays = |why| Departure::Stays(Reason::new(ReasonCode::ClusterLost).at(why));
+    if spec.kind == JobKind::Daemon {
+        return stays("a daemon belongs to the hosts of its cluster");
+    }
+    if !is_replaceable(spec) {
+        return stays(
+            "its job waits for the cluster (on_cluster_loss: wait); only what has not begun there goes elsewhere",
+        );
+    }
+    let Some(of_group) = cover.groups.get(&(id, group.name.clone())) else {
+        return Departure::None;
+    };
+    let uncovered = of_group.uncovered();
+    let others = (uncovered > 0).then(|| {
+        let why = format!("no other cluster that it may use has capacity for {uncovered} of them");
+        Reason::new(ReasonCode::NoClusterCapacity).at(why)
+    });
+    Departure::Moves {
+        movable: of_group.fits,
+        after_preemption: of_group.after_preemption,
+        at_once: of_group.instances,
+        others,
     }
 }

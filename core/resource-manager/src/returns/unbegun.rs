@@ -17,6 +17,7 @@ use crate::assignment::ranges::{Cut, change};
 use crate::assignment::release::remember;
 use crate::effect::Effect;
 use crate::facts::job::JobView;
+use crate::facts::loss::CountedCapacity;
 use crate::facts::slice::SliceKey;
 use crate::manager::ResourceManager;
 use crate::returns::start_bans::BanStep;
@@ -329,6 +330,13 @@ impl ResourceManager {
         if moved.is_empty() {
             return;
         }
+        let is_given_up = |(key, numbers): &(SliceKey, RangeSet)| {
+            let given_up = found.get(key).map(|of| of.given_up.intersect(numbers));
+            given_up.is_some_and(|numbers| !numbers.is_empty())
+        };
+        if moved.iter().any(is_given_up) {
+            self.note_given_up(id, cluster, now);
+        }
         for (key, numbers) in &moved {
             self.lower_grant(id, key);
             let given_up = found.get(key).map(|of| of.given_up.intersect(numbers).count());
@@ -352,6 +360,20 @@ impl ResourceManager {
             of.moves.unstored.insert(id, moved);
         }
         self.dirty.insert(id);
+        self.due = true;
+    }
+
+    /// Something of a job was given up at a lost cluster. It has waited for as long as its user wanted, so capacity is made
+    /// for it elsewhere without a further delay, where its pool is entitled to it. Of the cluster nothing is
+    /// divided among pools any more but what is still assigned there.
+    pub(crate) fn note_given_up(&mut self, job: JobId, cluster: &ClusterId, now: Timestamp) {
+        let since = Timestamp(now.0.saturating_sub(self.config.preemption.after.0));
+        self.picture.preemption.starved.count_from(job, since);
+        if let Some(view) = self.picture.facts.clusters.get_mut(cluster) {
+            view.counted = CountedCapacity::Assigned;
+        }
+        self.picture.revision += 1;
+        self.dirty.insert(job);
         self.due = true;
     }
 

@@ -8,7 +8,7 @@ use crate::lifecycle::rollouts;
 use crate::manager::{Phase, ResourceManager};
 use crate::storage::operations::Purpose;
 use echelon_core_model::bucket::JOB_BUCKETS;
-use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState, Heartbeat};
 use echelon_core_model::job::{Desired, Head, JobState};
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{Answer, Consistency, Op, Query};
@@ -343,7 +343,7 @@ impl ResourceManager {
                 .as_ref()
                 .is_none_or(|before| row.version > before.version);
             if newer {
-                if row.wish == Wish::Removed {
+                if row.desired_state == DesiredState::Removed {
                     out.push(Effect::Unwatch(row.id.clone()));
                 }
                 view.row = Some(row);
@@ -361,7 +361,13 @@ impl ResourceManager {
         // Asked for again while there is no stream: any effect may be lost.
         for (id, view) in &self.picture.facts.clusters {
             let is_heard = view.quarantine.is_none_or(|until| until <= now);
-            if is_heard && view.link.is_none() && view.row.as_ref().is_some_and(|r| r.wish != Wish::Removed) {
+            if is_heard
+                && view.link.is_none()
+                && view
+                    .row
+                    .as_ref()
+                    .is_some_and(|r| r.desired_state != DesiredState::Removed)
+            {
                 out.push(Effect::Watch(id.clone()));
             }
         }

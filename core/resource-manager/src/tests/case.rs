@@ -8,6 +8,7 @@ use crate::effect::Effect;
 use crate::event::{Event, LinkId};
 use crate::lifecycle::head_changes::AT_ONCE;
 use crate::manager::ResourceManager;
+use crate::picture::Picture;
 use crate::queries::figures::figures;
 use crate::queries::plan::plan;
 use crate::queries::snapshot::PictureSnapshot;
@@ -15,7 +16,7 @@ use crate::storage::flows::FlowKind;
 use crate::tests::shard::ModelShard;
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::claim::Victim;
-use echelon_core_model::cluster::{Cluster, Heartbeat, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState, Heartbeat};
 use echelon_core_model::directive::{Directive, Order, Report};
 use echelon_core_model::health::ShardSigns;
 use echelon_core_model::job::{Desired, Head, JobState};
@@ -217,8 +218,8 @@ impl Case {
         self
     }
 
-    pub fn wish(&mut self, name: &str, wish: Wish) {
-        self.change_cluster(name, |c| c.wish = wish);
+    pub fn desire(&mut self, name: &str, desired_state: DesiredState) {
+        self.change_cluster(name, |c| c.desired_state = desired_state);
     }
 
     /// A command changes a cluster's row.
@@ -470,20 +471,25 @@ impl Case {
         }
     }
 
+    /// What queries look at: the snapshot, brought up to date.
+    pub fn snapshot(&mut self) -> &Picture {
+        loop {
+            let part = self.rm.snapshot_part();
+            let is_last = part.is_last();
+            self.snapshot.take(part);
+            if is_last {
+                return self.snapshot.picture();
+            }
+        }
+    }
+
     /// A snapshot that takes all parts is the picture, and answers as the picture does.
     fn hold_snapshot(&mut self) {
         self.steps += 1;
         if self.rm.leading().is_none() || !self.steps.is_multiple_of(COMPARED) {
             return;
         }
-        loop {
-            let part = self.rm.snapshot_part();
-            let is_last = part.is_last();
-            self.snapshot.take(part);
-            if is_last {
-                break;
-            }
-        }
+        self.snapshot();
         let (picture, copy) = (self.rm.picture(), self.snapshot.picture());
         assert!(self.snapshot.shares(picture), "a change was not noted");
         assert_eq!(figures(copy, None), figures(picture, None));

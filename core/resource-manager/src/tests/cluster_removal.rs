@@ -1,7 +1,7 @@
 //! Clusters that are removed for good: everything leaves or ends first, nothing is lost, and nothing is left.
 
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::job::JobState;
 use echelon_core_model::store::{Answer, Decision, Leadership, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, GroupName, RunState, Span};
@@ -62,7 +62,7 @@ fn everything_leaves_and_nothing_but_the_row_is_left() {
     let daemon = case.job(2, JobBuilder::daemon("agent"));
     case.run_for(Span::seconds(3));
     assert_eq!(left(&case, "b"), (true, true));
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::seconds(60));
     assert_eq!(case.active(service), [("a", 4)]);
     assert_eq!(
@@ -70,10 +70,10 @@ fn everything_leaves_and_nothing_but_the_row_is_left() {
         [("a", 3), ("b", 2)],
         "daemons stay on their hosts"
     );
-    case.wish("b", Wish::Removing);
+    case.desire("b", DesiredState::Removing);
     case.run_for(Span::seconds(30));
     assert!(case.shard("b").signs.torn_down);
-    assert_eq!(row(&case, "b").wish, Wish::Removed);
+    assert_eq!(row(&case, "b").desired_state, DesiredState::Removed);
     assert_eq!(left(&case, "b"), (false, false));
     assert_eq!(
         epoch(&case, "b"),
@@ -98,11 +98,16 @@ fn results_go_to_another_cluster_and_count_once() {
     let n = before.iter().find(|(at, _)| *at == "b").unwrap().1;
     case.at("b", |s, now| s.finish_of(job, n as u64, RunState::Succeeded, now));
     case.run_for(Span::seconds(2));
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::seconds(20));
-    case.wish("b", Wish::Removing);
+    case.desire("b", DesiredState::Removing);
     case.run_for(Span::seconds(30));
-    assert_eq!(row(&case, "b").wish, Wish::Removed, "{}", case.ranges(job));
+    assert_eq!(
+        row(&case, "b").desired_state,
+        DesiredState::Removed,
+        "{}",
+        case.ranges(job)
+    );
     let assignment = case.assignment(job).unwrap();
     assert_eq!(assignment.assigned(&GroupName::new("main")).count(), 6);
     assert!(!case.ranges(job).contains("@b"), "{}", case.ranges(job));
@@ -113,15 +118,15 @@ fn a_shard_does_not_leave_while_anything_is_assigned_to_it() {
     let mut case = case();
     let job = case.job(1, service(4).spread());
     case.shard("b").stubborn = true;
-    case.wish("b", Wish::Removing);
+    case.desire("b", DesiredState::Removing);
     case.run_for(Span::seconds(60));
     assert!(case.ranges(job).contains("@b"));
     assert!(!case.shard("b").signs.torn_down);
-    assert_eq!(row(&case, "b").wish, Wish::Removing);
+    assert_eq!(row(&case, "b").desired_state, DesiredState::Removing);
     case.shard("b").stubborn = false;
     case.at("b", |s, now| s.work(now));
     case.run_for(Span::seconds(60));
-    assert_eq!(row(&case, "b").wish, Wish::Removed);
+    assert_eq!(row(&case, "b").desired_state, DesiredState::Removed);
     assert_eq!(case.active(job), [("a", 4)]);
 }
 
@@ -133,9 +138,9 @@ fn a_mistyped_cluster_goes_at_once() {
         expected: None,
     });
     case.run_for(Span::seconds(20));
-    case.wish("wset", Wish::Removing);
+    case.desire("wset", DesiredState::Removing);
     case.run_for(Span::seconds(20));
-    assert_eq!(row(&case, "wset").wish, Wish::Removed);
+    assert_eq!(row(&case, "wset").desired_state, DesiredState::Removed);
     assert_eq!(left(&case, "wset"), (false, false));
 }
 
@@ -145,13 +150,17 @@ fn a_new_leader_goes_on_wherever_the_one_before_has_stopped() {
         let mut case = case();
         let job = case.job(1, service(4).spread());
         case.run_for(Span::seconds(2));
-        case.wish("b", Wish::Draining);
+        case.desire("b", DesiredState::Draining);
         case.run_for(Span::seconds(40));
-        case.wish("b", Wish::Removing);
+        case.desire("b", DesiredState::Removing);
         case.run_for(Span::seconds(seconds));
         case.fail_over();
         case.run_for(Span::seconds(40));
-        assert_eq!(row(&case, "b").wish, Wish::Removed, "after {seconds} s");
+        assert_eq!(
+            row(&case, "b").desired_state,
+            DesiredState::Removed,
+            "after {seconds} s"
+        );
         assert_eq!(left(&case, "b"), (false, false), "after {seconds} s");
         assert_eq!(case.active(job), [("a", 4)]);
     }
@@ -163,7 +172,7 @@ fn a_leader_that_finds_rows_of_a_removed_cluster_deletes_them() {
     let mut removed = row(&case, "b");
     let expected = Some(removed.version);
     removed.version = removed.version.next();
-    removed.wish = Wish::Removed;
+    removed.desired_state = DesiredState::Removed;
     case.decide(Decision::PutCluster {
         cluster: removed,
         expected,

@@ -2,28 +2,29 @@
 
 use crate::queries::cluster_work::{ClusterWork, Departure, cluster_work};
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::{ClusterQuestion, Wish};
+use echelon_core_model::cluster::{ClusterQuestion, DesiredState};
 use echelon_core_model::cluster_choice::Preference;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::{ClusterId, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 use std::collections::BTreeMap;
 
-fn question(name: &str, desired: Wish) -> ClusterQuestion {
+fn question(name: &str, desired: DesiredState) -> ClusterQuestion {
     ClusterQuestion {
         cluster: ClusterId::new(name),
         name: name.to_owned(),
         desired,
         labels: BTreeMap::new(),
+        is_lost: false,
     }
 }
 
-fn work(case: &Case, name: &str, desired: Wish) -> ClusterWork {
+fn work(case: &Case, name: &str, desired: DesiredState) -> ClusterWork {
     cluster_work(case.rm.picture(), &question(name, desired))
 }
 
 /// The only group there, as it would depart.
-fn departure(case: &Case, name: &str, desired: Wish) -> Departure {
+fn departure(case: &Case, name: &str, desired: DesiredState) -> Departure {
     let work = work(case, name, desired);
     assert_eq!(work.groups.len(), 1, "{work:?}");
     work.groups[0].departure.clone()
@@ -45,7 +46,7 @@ fn a_drain_moves_what_the_plan_said() {
     });
     case.run_for(Span::seconds(2));
     assert_eq!(case.active(job), [("a", 6)]);
-    let before = work(&case, "a", Wish::Draining);
+    let before = work(&case, "a", DesiredState::Draining);
     assert!(before.is_reported);
     assert_eq!((before.totals.instances, before.totals.running), (6, 6));
     assert_eq!((before.totals.movable, before.totals.staying), (6, 0));
@@ -53,15 +54,16 @@ fn a_drain_moves_what_the_plan_said() {
         before.groups[0].departure,
         Departure::Moves {
             movable: 6,
+            after_preemption: 0,
             at_once: 1,
             others: None
         }
     );
-    assert_eq!(work(&case, "b", Wish::Draining).groups, []);
-    case.wish("a", Wish::Draining);
+    assert_eq!(work(&case, "b", DesiredState::Draining).groups, []);
+    case.desire("a", DesiredState::Draining);
     case.run_for(Span::seconds(60));
     assert_eq!(case.active(job), [("b", 6)]);
-    assert_eq!(work(&case, "a", Wish::Draining).totals.instances, 0);
+    assert_eq!(work(&case, "a", DesiredState::Draining).totals.instances, 0);
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn two_groups_do_not_count_the_same_capacity() {
         case.job_of(n, spec);
     }
     case.run_for(Span::seconds(2));
-    let work = work(&case, "a", Wish::Draining);
+    let work = work(&case, "a", DesiredState::Draining);
     assert_eq!((work.totals.instances, work.totals.movable), (8, 5));
     assert_eq!(work.totals.staying, 3);
     let others = work.groups.iter().map(|g| match &g.departure {
@@ -90,17 +92,17 @@ fn what_cannot_leave_says_why() {
     let job = case.job_of(1, only(service(2), "a"));
     case.run_for(Span::seconds(2));
     assert_eq!(case.active(job), [("a", 2)]);
-    let Departure::Stays(why) = departure(&case, "a", Wish::Draining) else {
+    let Departure::Stays(why) = departure(&case, "a", DesiredState::Draining) else {
         panic!()
     };
     assert_eq!(why.code, ReasonCode::NoCluster);
     assert!(why.to_string().contains("the job names other clusters"), "{why}");
-    assert_eq!(departure(&case, "a", Wish::Active), Departure::None);
+    assert_eq!(departure(&case, "a", DesiredState::Active), Departure::None);
     // A gang needs its capacity in one piece.
     let mut case = Case::with(&[("a", 8), ("b", 2)]);
     case.job(1, batch(4).gang());
     case.run_for(Span::seconds(2));
-    let Departure::Stays(why) = departure(&case, "a", Wish::Draining) else {
+    let Departure::Stays(why) = departure(&case, "a", DesiredState::Draining) else {
         panic!()
     };
     assert_eq!(why.code, ReasonCode::GangBlocked);
@@ -114,10 +116,10 @@ fn a_daemon_stays_until_its_cluster_is_removed() {
     case.job(1, JobBuilder::daemon("agent"));
     case.run_for(Span::seconds(3));
     assert!(matches!(
-        departure(&case, "a", Wish::Draining),
+        departure(&case, "a", DesiredState::Draining),
         Departure::Stays(_)
     ));
-    let removed = work(&case, "a", Wish::Removing);
+    let removed = work(&case, "a", DesiredState::Removing);
     assert_eq!(removed.groups[0].departure, Departure::End);
     assert_eq!((removed.totals.instances, removed.totals.ending), (3, 3));
 }
@@ -134,7 +136,7 @@ fn labels_show_what_would_not_choose_the_cluster_and_what_waits_for_one() {
     let ask = |name: &str, labels| {
         let question = ClusterQuestion {
             labels,
-            ..question(name, Wish::Active)
+            ..question(name, DesiredState::Active)
         };
         cluster_work(case.rm.picture(), &question)
     };
@@ -157,7 +159,7 @@ fn before_a_shard_has_reported_what_is_assigned_counts() {
     case.job_of(1, only(service(2), "a"));
     case.run_for(Span::seconds(2));
     case.cut("a");
-    let work = work(&case, "a", Wish::Draining);
+    let work = work(&case, "a", DesiredState::Draining);
     assert!(!work.is_reported);
     assert_eq!(work.totals.instances, 2);
 }

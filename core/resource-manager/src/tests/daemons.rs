@@ -1,7 +1,7 @@
 //! Daemons: as many instances at each cluster as its shard counts hosts, however these come and go.
 
 use crate::tests::case::{Case, batch};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::JobState;
 use echelon_core_model::{ClusterId, JobId, RangeSet, ReasonCode, Span};
 use echelon_core_testkit::build::JobBuilder;
@@ -105,11 +105,11 @@ fn a_shard_that_does_not_know_its_hosts_yet_loses_none() {
 #[test]
 fn a_cluster_that_takes_nothing_new_keeps_what_it_has() {
     let (mut case, _) = case();
-    case.wish("a", Wish::Cordoned);
+    case.desire("a", DesiredState::Cordoned);
     case.at("a", |s, now| s.count_hosts(5, now));
     case.run_for(Span::seconds(3));
     assert_eq!(at(&case, "a").count(), 3);
-    case.wish("a", Wish::Active);
+    case.desire("a", DesiredState::Active);
     case.run_for(Span::seconds(3));
     assert_eq!(at(&case, "a").count(), 5);
 }

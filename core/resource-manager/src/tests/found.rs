@@ -1,7 +1,7 @@
 //! After a resume: nothing is assigned before every cluster has told what it found, and what was found goes first.
 
 use crate::tests::case::{Case, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::store::{Decision, Leadership, Op, Role};
 use echelon_core_model::{Epoch, Generation, InstanceNumber, JobId, RangeSet, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, main_group};
@@ -110,16 +110,20 @@ fn a_leader_from_before_the_resume_does_not_count() {
 
 #[test]
 fn a_cluster_that_is_away_is_not_awaited_once_it_is_cordoned() {
-    for wish in [Wish::Cordoned, Wish::Draining, Wish::Removed] {
+    for desired_state in [
+        DesiredState::Cordoned,
+        DesiredState::Draining,
+        DesiredState::Removed,
+    ] {
         let mut case = resumed(&[("a", 8), ("b", 8)]);
         case.shard("b").cores = 0;
         let job = case.store_job(1, service(2));
         case.elect();
         case.run_for(Span::seconds(60));
         assert_eq!(awaited(&case, job), ["b"]);
-        case.wish("b", wish);
+        case.desire("b", desired_state);
         case.run_for(Span::seconds(20));
-        assert_eq!(case.active(job), [("a", 2)], "{wish:?}");
+        assert_eq!(case.active(job), [("a", 2)], "{desired_state:?}");
     }
 }
 
@@ -127,7 +131,7 @@ fn a_cluster_that_is_away_is_not_awaited_once_it_is_cordoned() {
 fn a_cluster_that_is_cordoned_and_there_is_awaited() {
     let mut case = resumed(&[("a", 8), ("b", 8)]);
     case.shard("b").found = None;
-    case.wish("b", Wish::Cordoned);
+    case.desire("b", DesiredState::Cordoned);
     let job = case.store_job(1, service(2));
     case.elect();
     case.run_for(Span::seconds(60));

@@ -1,7 +1,7 @@
 //! Gangs: all instances of all groups begin together on one cluster, or none does.
 
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::{JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -148,7 +148,7 @@ fn a_gang_leaves_a_draining_cluster_whole() {
     };
     let home = home.to_owned();
     let other = if home == "a" { "b" } else { "a" };
-    case.wish(&home, Wish::Draining);
+    case.desire(&home, DesiredState::Draining);
     case.run_for(Span::seconds(40));
     assert_eq!(case.active(job), [(other, 5)]);
 }

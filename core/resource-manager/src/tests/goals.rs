@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{Answer, Op, Query};
@@ -144,7 +144,7 @@ fn a_cluster_that_left_is_not_awaited() {
     case.cut("b");
     case.shard("b").cores = 0;
     case.want(job, Desired::Deleted);
-    case.wish("b", Wish::Removed);
+    case.desire("b", DesiredState::Removed);
     case.run_for(Span::seconds(10));
     assert_eq!((case.head(job), case.assignment(job)), (None, None));
 }

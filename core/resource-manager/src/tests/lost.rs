@@ -8,7 +8,7 @@ use echelon_core_model::spec::OnSilence;
 use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::JobBuilder;
 
-fn running() -> InstanceRecord {
+pub fn running() -> InstanceRecord {
     let mut record = launching();
     record.run = record.run.map(|run| Run {
         state: RunState::Running,
@@ -17,16 +17,16 @@ fn running() -> InstanceRecord {
     record
 }
 
-fn replace_after(minutes: u64) -> OnSilence {
+pub fn replace_after(minutes: u64) -> OnSilence {
     OnSilence::Replace(Span::minutes(minutes))
 }
 
-fn other_of(home: &str) -> &'static str {
+pub fn other_of(home: &str) -> &'static str {
     if home == "a" { "b" } else { "a" }
 }
 
 /// A job that runs at one of the clusters `a` and `b`, of 8 cores each.
-fn runs(spec: JobBuilder) -> (Case, JobId, &'static str) {
+pub fn runs(spec: JobBuilder) -> (Case, JobId, &'static str) {
     runs_with(spec, |_| running())
 }
 
@@ -43,7 +43,7 @@ fn runs_with(spec: JobBuilder, record: impl Fn(u32) -> InstanceRecord) -> (Case,
     (case, job, home)
 }
 
-fn cut(case: &mut Case, cluster: &str) {
+pub fn cut(case: &mut Case, cluster: &str) {
     case.shard(cluster).cores = 0;
     case.cut(cluster);
 }
@@ -200,6 +200,27 @@ fn nothing_is_replaced_while_most_clusters_are_silent() {
     assert_eq!(running, 8, "all that c has place for");
 }
 
+/// With `never` the doubt of the same case does not end by its time, but by an operator's word.
+#[test]
+fn a_doubt_that_never_ends_is_ended_by_an_operator() {
+    let mut case = Case::with(&[("a", 8), ("b", 8), ("c", 8)]);
+    case.rm.config.doubt_at_most = None;
+    let job = case.job(1, service(2).only(&["a", "c"]).on_cluster_loss(replace_after(3)));
+    case.run_for(Span::seconds(8));
+    let home = if case.ranges(job).contains("@a") { "a" } else { "c" };
+    let other = if home == "a" { "c" } else { "a" };
+    cut(&mut case, home);
+    cut(&mut case, "b");
+    case.run_for(Span::minutes(150));
+    assert_eq!(health(&case, home), Health::CutOff);
+    assert_eq!(case.shard(other).running(job).len(), 0);
+    assert!(is_alarmed(&case, "until this ends"), "{:?}", case.alarms);
+    let number = silence(&case, home);
+    declare(&mut case, home, number, Declaration::Lost);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.shard(other).running(job).len(), 2, "{}", case.ranges(job));
+}
+
 #[test]
 fn the_wait_goes_on_once_the_others_are_back() {
     let mut case = Case::with(&[("a", 8), ("b", 8), ("c", 8)]);
@@ -323,4 +344,82 @@ fn capacity_of_a_lost_cluster_is_not_divided_for_ever() {
     assert_eq!(divided(&case), 8 + 3, "it may be away again at once");
     case.run_for(Span::seconds(60));
     assert_eq!(divided(&case), 16);
+}
+
+/// A service of `/services`, which reserves four cores, at one of two clusters of 8 cores. Work of another pool has all else.
+pub fn filled(patience: u64) -> (Case, JobId, JobId, &'static str) {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    case.set_pool("/services", 1_000_000);
+    case.set_pool("/work", 1_000_000);
+    case.change_pool("/services", |pool| pool.reservation.cpus = 4_000);
+    let spec = service(4).pool("/services");
+    let web = case.job(1, spec.on_cluster_loss(replace_after(patience)));
+    case.run_for(Span::seconds(8));
+    let home = if case.ranges(web).contains("@a") { "a" } else { "b" };
+    for n in 0..4 {
+        store_record(&mut case, home, web, n, running());
+    }
+    let work = case.job(2, batch(30).pool("/work").on_cluster_loss(OnSilence::Wait));
+    case.run_for(Span::seconds(8));
+    assert_eq!((case.total_active(web), case.total_active(work)), (4, 12));
+    for (number, _) in case.shard(home).running(work) {
+        store_record(&mut case, home, work, number.0, running());
+    }
+    (case, web, work, home)
+}
+
+/// Its user has waited for long enough, so preemption waits no further, and what the lost cluster had is not divided any more.
+#[test]
+fn what_was_given_up_takes_capacity_from_others_without_a_delay() {
+    let (mut case, web, work, home) = filled(3);
+    let other = other_of(home);
+    cut(&mut case, home);
+    case.run_for(Span::seconds(180));
+    assert_eq!(case.shard(other).running(work).len(), 8);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.shard(other).running(web).len(), 4, "{}", case.ranges(web));
+    assert_eq!(case.shard(other).running(work).len(), 4, "no more than is needed");
+}
+
+#[test]
+fn an_operators_word_makes_capacity_for_services_at_once() {
+    let (mut case, web, _, home) = filled(60);
+    cut(&mut case, home);
+    case.run_for(Span::seconds(90));
+    let number = silence(&case, home);
+    declare(&mut case, home, number, Declaration::Lost);
+    case.run_for(Span::seconds(25));
+    let moved = case.shard(other_of(home)).running(web).len();
+    assert_eq!(moved, 4, "{}", case.ranges(web));
+}
+
+/// Of what is left each pool has a part in proportion to what it reserves.
+#[test]
+fn reservations_shrink_in_proportion_when_a_cluster_is_lost() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    for (pool, cores) in [("/x", 12), ("/y", 4)] {
+        case.set_pool(pool, 1_000_000);
+        case.change_pool(pool, |pool| pool.reservation.cpus = cores * 1_000);
+    }
+    let jobs = [("/x", 12), ("/y", 4)].map(|(pool, n)| {
+        let spec = service(n).pool(pool).spread();
+        case.job(u128::from(n), spec.on_cluster_loss(replace_after(3)))
+    });
+    case.run_for(Span::seconds(8));
+    for (job, count) in jobs.into_iter().zip([12, 4]) {
+        let there = case.shard("a").running(job);
+        assert_eq!(case.total_active(job), count);
+        for (number, _) in there {
+            store_record(&mut case, "a", job, number.0, running());
+        }
+    }
+    cut(&mut case, "a");
+    case.run_for(Span::minutes(4));
+    let facts = &case.rm.picture().facts;
+    let entitled = crate::division::entitled(facts, &case.rm.picture().demand.ledger);
+    let cores = ["/x", "/y"].map(|pool| entitled.ordinary.amount(facts.hierarchy.find(pool).unwrap()).cpus);
+    assert_eq!(cores, [6_000, 2_000]);
+    case.run_for(Span::minutes(2));
+    let active = jobs.map(|job| case.shard("b").running(job).len());
+    assert_eq!(active, [6, 2]);
 }

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{OpId, OpResult};
 use echelon_core_model::{ClusterId, ReasonCode, RunState, Span};
@@ -52,7 +52,7 @@ fn a_mark_is_stored_before_it_is_ordered_and_released_before_it_is_assigned() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, service(4).spread());
     case.shard("b").stubborn = true;
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::seconds(3));
     assert_eq!(
         case.ranges(job),
@@ -113,7 +113,7 @@ fn the_goal_wins_over_a_move() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, service(4).spread());
     case.shard("b").stubborn = true;
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::seconds(2));
     assert!(case.ranges(job).contains("3@b.1>a"));
     case.scale(job, 3);
@@ -131,7 +131,7 @@ fn what_a_move_releases_after_its_job_was_stopped_goes_nowhere() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, service(4).spread());
     case.shard("b").stubborn = true;
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::seconds(2));
     assert!(case.ranges(job).contains("3@b.1>a"), "{}", case.ranges(job));
     // The order to stop is still on its way when the shard releases what was to move.
@@ -152,13 +152,13 @@ fn what_a_move_releases_after_its_job_was_stopped_goes_nowhere() {
 fn what_is_released_for_good_is_never_given_out_at_its_generation_again() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, service(6).spread());
-    for (cluster, wish) in [
-        ("a", Wish::Draining),
-        ("a", Wish::Active),
-        ("b", Wish::Draining),
-        ("b", Wish::Active),
+    for (cluster, desired_state) in [
+        ("a", DesiredState::Draining),
+        ("a", DesiredState::Active),
+        ("b", DesiredState::Draining),
+        ("b", DesiredState::Active),
     ] {
-        case.wish(cluster, wish);
+        case.desire(cluster, desired_state);
         case.run_for(Span::seconds(12));
         case.scale(job, 2);
         case.run_for(Span::seconds(3));
@@ -177,11 +177,11 @@ fn what_is_released_for_good_is_never_given_out_at_its_generation_again() {
 fn a_cordoned_cluster_gets_nothing_new_and_keeps_what_runs() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let old = case.job(1, service(4).spread());
-    case.wish("a", Wish::Cordoned);
+    case.desire("a", DesiredState::Cordoned);
     let new = case.job(2, service(4).spread());
     assert_eq!(case.active(old), [("a", 2), ("b", 2)]);
     assert_eq!(case.active(new), [("b", 4)]);
-    case.wish("b", Wish::Cordoned);
+    case.desire("b", DesiredState::Cordoned);
     let none = case.job(3, service(1));
     case.run_for(Span::seconds(1));
     assert_eq!(case.waiting(none), [(ReasonCode::ClusterCordoned, 1)]);
@@ -194,11 +194,11 @@ fn a_drained_cluster_is_empty_in_the_end() {
         case.job(1, service(6).spread()),
         case.job(2, batch(6).spread().max_running(4)),
     ];
-    case.wish("a", Wish::Draining);
+    case.desire("a", DesiredState::Draining);
     case.run_for(Span::seconds(60));
     assert_eq!(case.active(jobs[0]), [("b", 6)]);
     assert_eq!(case.active(jobs[1]), [("b", 4)]);
-    case.wish("a", Wish::Active);
+    case.desire("a", DesiredState::Active);
     case.run_for(Span::seconds(30));
     assert_eq!(case.active(jobs[0]), [("b", 6)], "running work stays where it is");
 }

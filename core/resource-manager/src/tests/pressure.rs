@@ -5,7 +5,7 @@
 
 use crate::event::Event;
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::store::{Answer, Decision, OpFailure, OpResult, Query};
@@ -84,7 +84,7 @@ pub enum SceneAct {
     /// All instances are restarted.
     Restart(u8),
     /// A cluster is cordoned, drained, or active again.
-    Wish(u8, u8),
+    DesiredState(u8, u8),
     /// A pool gets another share.
     Share(u8, u8),
 }
@@ -197,7 +197,7 @@ fn act() -> impl Strategy<Value = SceneAct> {
         2 => Just(SceneAct::FailOp),
         1 => (0u8..8, 1u8..7).prop_map(|(j, n)| SceneAct::MaxRunning(j, n)),
         1 => (0u8..8).prop_map(SceneAct::Restart),
-        1 => (0u8..3, 0u8..3).prop_map(|(c, w)| SceneAct::Wish(c, w)),
+        1 => (0u8..3, 0u8..3).prop_map(|(c, w)| SceneAct::DesiredState(c, w)),
         2 => (0u8..10, 1u8..6).prop_map(|(p, n)| SceneAct::Share(p, n)),
     ]
 }
@@ -354,7 +354,7 @@ impl SceneRun {
         self.case.lost_orders = 0;
         self.case.arrive();
         for name in CLUSTERS {
-            self.wish(name, Wish::Active);
+            self.desired_state(name, DesiredState::Active);
         }
         for shard in self.case.shards.values_mut() {
             shard.dies_at_once = true;
@@ -376,7 +376,7 @@ impl SceneRun {
         self.case.bring(&ClusterId::new(name), reports);
     }
 
-    fn wish(&mut self, name: &str, wish: Wish) {
+    fn desired_state(&mut self, name: &str, desired_state: DesiredState) {
         let Answer::Clusters(rows) = self.case.store.read(&Query::Clusters) else {
             panic!()
         };
@@ -385,7 +385,7 @@ impl SceneRun {
         };
         let expected = Some(row.version);
         let cluster = Cluster {
-            wish,
+            desired_state,
             version: row.version.next(),
             ..row
         };
@@ -460,9 +460,13 @@ impl SceneRun {
                         .push_back(Event::Storage(id, OpResult::Failed(failed)));
                 }
             }
-            SceneAct::Wish(c, wish) => {
-                let wish = [Wish::Active, Wish::Cordoned, Wish::Draining][usize::from(*wish)];
-                self.wish(self.cluster_at(usize::from(*c)), wish);
+            SceneAct::DesiredState(c, desired_state) => {
+                let desired_state = [
+                    DesiredState::Active,
+                    DesiredState::Cordoned,
+                    DesiredState::Draining,
+                ][usize::from(*desired_state)];
+                self.desired_state(self.cluster_at(usize::from(*c)), desired_state);
             }
             SceneAct::Share(p, share) => {
                 let paths: Vec<String> = case.tree().pools.into_keys().collect();

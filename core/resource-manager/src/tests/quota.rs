@@ -2,7 +2,7 @@
 
 use crate::queries::plan::plan;
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolKind;
@@ -274,7 +274,7 @@ fn waiting_since_survives_a_new_leader() {
 #[test]
 fn a_plan_tells_what_the_cycle_would_do() {
     let mut case = Case::with(&[("a", 4), ("b", 6)]);
-    case.wish("b", Wish::Cordoned);
+    case.desire("b", DesiredState::Cordoned);
     case.set_pool("/small", 3);
     case.run_for(Span::seconds(6));
     let before = case.store.writes();

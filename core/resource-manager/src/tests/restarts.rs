@@ -3,7 +3,7 @@
 use crate::orders::allotments::{Holder, Reach, divide};
 use crate::tests::case::{Case, service};
 use crate::tests::shard::{Key, ModelShard};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
 use echelon_core_model::{Amount, ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
@@ -106,7 +106,7 @@ impl Case {
             };
             let is_removed = |c: &ClusterId| {
                 let view = picture.facts.clusters.get(c);
-                view.is_some_and(|v| v.wish() == Wish::Removed)
+                view.is_some_and(|v| v.desired_state() == DesiredState::Removed)
             };
             let left = |c: &ClusterId| is_removed(c) || is_lost(c);
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
@@ -179,7 +179,7 @@ fn what_a_cluster_out_of_reach_holds_is_given_to_no_other() {
     case.restart_job(job);
     case.run_for(Span::seconds(120));
     assert_eq!(case.all_outdated(job)[1..], [2, 2], "unreachable is not gone");
-    case.wish("a", Wish::Removed);
+    case.desire("a", DesiredState::Removed);
     case.run_for(Span::seconds(20));
     assert_eq!(case.all_outdated(job)[1..], [0, 0]);
 }

@@ -1,7 +1,7 @@
 //! Instances that are bound where they cannot begin, and go back.
 
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::siting::Constraint;
 use echelon_core_model::{ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
@@ -100,7 +100,7 @@ fn what_is_bound_ahead_at_a_full_cluster_is_requested_where_others_have_more_tha
 #[test]
 fn a_draining_cluster_out_of_reach_holds_up_no_other() {
     let mut case = Case::with(&[("a", 300), ("b", 4), ("c", 400)]);
-    case.wish("c", Wish::Cordoned);
+    case.desire("c", DesiredState::Cordoned);
     let large = case.job(1, batch(300).only(&["a"]));
     let small = case.job(2, service(4).only(&["b", "c"]));
     case.run_for(Span::seconds(5));
@@ -110,12 +110,32 @@ fn a_draining_cluster_out_of_reach_holds_up_no_other() {
     let waiting = case.job(3, batch(250).only(&["a"]).shape(shape(0, 1)));
     case.run_for(Span::seconds(2));
     assert_eq!(case.total_active(waiting), 0);
-    case.wish("c", Wish::Active);
-    case.wish("a", Wish::Draining);
+    case.desire("c", DesiredState::Active);
+    case.desire("a", DesiredState::Draining);
     case.cut("a");
-    case.wish("b", Wish::Draining);
+    case.desire("b", DesiredState::Draining);
     case.run_for(Span::minutes(2));
     assert_eq!(case.active(small), [("c", 4)]);
+}
+
+#[test]
+fn a_drain_waits_for_what_a_fault_has_taken_of_a_service_elsewhere() {
+    let mut case = Case::with(&[("a", 8), ("c", 8)]);
+    let job = case.job(1, service(4).spread());
+    assert_eq!(case.active(job), [("a", 2), ("c", 2)]);
+    case = case.cluster("b", 8);
+    case.shard("c").unplaceable = Some(ReasonCode::HostResources);
+    case.at("c", |shard, now| shard.lose_host_of(job, 1, now));
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        case.shard("a").active_of_job(job),
+        2,
+        "one is unavailable already"
+    );
+    // It finds a host at the third cluster after a while, and those of the first one follow.
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.active(job), [("b", 3), ("c", 1)]);
 }
 
 #[test]
@@ -127,7 +147,7 @@ fn a_gang_that_has_not_begun_leaves_a_draining_cluster_although_no_other_has_cap
     case.run_for(Span::seconds(5));
     assert_eq!((case.total_active(other), case.total_active(job)), (4, 0));
     assert_eq!(case.ranges(job), "0-2@a.1");
-    case.wish("a", Wish::Draining);
+    case.desire("a", DesiredState::Draining);
     case.run_for(Span::seconds(30));
     assert_eq!(case.ranges(job), "", "it is bound nowhere");
     case.scale(other, 1);
@@ -320,11 +340,11 @@ fn what_is_bound_ahead_again_stays() {
     let job = case.job(1, batch(8).pool("/x"));
     case.run_for(Span::seconds(2));
     assert_eq!(case.total_active(job), 2);
-    case.wish("a", Wish::Draining);
+    case.desire("a", DesiredState::Draining);
     case.run_for(Span::seconds(15));
     let kept = case.ranges(job);
     assert_eq!((kept.as_str(), case.total_active(job)), ("0-1@a.1", 2));
-    case.wish("a", Wish::Active);
+    case.desire("a", DesiredState::Active);
     case.run_for(Span::seconds(15));
     let bound = case.ranges(job);
     assert!(

@@ -126,7 +126,7 @@ fn a_fail_over_cluster_takes_nothing_while_another_can_take_work() {
     let first = case.job(1, service(6).clusters(choice.clone()));
     case.run_for(Span::seconds(3));
     assert_eq!(by_cluster(&case, first), counts(&[("a", 4)]));
-    case.wish("a", echelon_core_model::cluster::Wish::Cordoned);
+    case.desire("a", echelon_core_model::cluster::DesiredState::Cordoned);
     let second = case.job(2, service(3).clusters(choice));
     case.run_for(Span::seconds(3));
     assert_eq!(by_cluster(&case, second), counts(&[("b", 3)]));

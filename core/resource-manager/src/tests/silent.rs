@@ -92,7 +92,7 @@ pub fn store_record(case: &mut Case, cluster: &str, job: JobId, n: u32, record: 
         owner: Role::Shard(ClusterId::new(cluster)),
         stamp: Stamp {
             epoch: Epoch(1),
-            sequence: (1 << 30) + u64::from(n),
+            sequence: (1 << 30) + u64::try_from(job.0 % 1_000).unwrap() * 1_000 + u64::from(n),
         },
         writes: vec![Write::Block(block), Write::Slice(row)],
     }));

@@ -4,7 +4,7 @@ use crate::division::{Entitled, divide, entitled};
 use crate::queries::figures::figures;
 use crate::queries::plan::plan;
 use crate::tests::case::{Case, batch, service};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{Resources, Span};
 use echelon_core_pools::certificate;
@@ -32,7 +32,7 @@ fn divided(case: &Case) -> (u64, u64) {
 #[test]
 fn a_reservation_gets_its_capacity_although_another_cluster_is_drained() {
     let mut case = two_clusters();
-    case.wish("west", Wish::Draining);
+    case.desire("west", DesiredState::Draining);
     let default = case.job(1, batch(20));
     case.run_for(Span::seconds(5));
     assert_eq!(case.total_active(default), 12);
@@ -48,7 +48,7 @@ fn a_cordoned_cluster_counts_with_what_runs_there() {
     let default = case.job(1, service(5).only(&["west"]));
     case.run_for(Span::seconds(5));
     assert_eq!((case.total_active(default), divided(&case)), (5, (24, 0)));
-    case.wish("west", Wish::Cordoned);
+    case.desire("west", DesiredState::Cordoned);
     case.run_for(Span::seconds(5));
     assert_eq!((case.total_active(default), divided(&case)), (5, (17, 7)));
     let more = case.job(2, batch(20));
@@ -65,10 +65,10 @@ fn a_cordoned_cluster_counts_with_what_runs_there() {
 #[test]
 fn what_is_taken_back_is_divided_again() {
     let mut case = two_clusters();
-    case.wish("west", Wish::Draining);
+    case.desire("west", DesiredState::Draining);
     case.run_for(Span::seconds(5));
     assert_eq!(divided(&case), (12, 12));
-    case.wish("west", Wish::Active);
+    case.desire("west", DesiredState::Active);
     case.run_for(Span::seconds(5));
     assert_eq!(divided(&case), (24, 0));
     let default = case.job(1, batch(20));
@@ -84,7 +84,7 @@ fn a_cluster_that_has_left_counts_nothing_and_one_out_of_reach_as_before() {
     case.shard("west").cores = 0;
     case.run_for(Span::minutes(3));
     assert_eq!(divided(&case), (24, 0), "its hosts go on");
-    case.wish("west", Wish::Removed);
+    case.desire("west", DesiredState::Removed);
     case.run_for(Span::seconds(5));
     assert_eq!(divided(&case), (12, 0), "nothing of it is left out: it is gone");
 }
@@ -119,7 +119,7 @@ fn what_hosts_lend_in_a_closed_cluster_is_not_divided() {
     assert_eq!(case.total_active(x), 8);
     let lent = |case: &Case| figures(case.rm.picture(), None).lent.certificate.capacity.cpus;
     assert_eq!(lent(&case), 8_000);
-    case.wish("west", Wish::Cordoned);
+    case.desire("west", DesiredState::Cordoned);
     case.run_for(Span::seconds(5));
     assert_eq!((case.total_active(x), lent(&case)), (8, 8_000));
     case.want(x, Desired::Stopped);
@@ -130,7 +130,7 @@ fn what_hosts_lend_in_a_closed_cluster_is_not_divided() {
 /// A change of what may take new work, or of what runs.
 #[derive(Debug, Clone)]
 enum Change {
-    Wish(bool, Wish),
+    DesiredState(bool, DesiredState),
     Hosts(bool, u64),
     Job {
         pool: bool,
@@ -141,9 +141,14 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let wish = prop_oneof![Just(Wish::Active), Just(Wish::Cordoned), Just(Wish::Draining)];
+    let desired_state = prop_oneof![
+        Just(DesiredState::Active),
+        Just(DesiredState::Cordoned),
+        Just(DesiredState::Draining)
+    ];
     prop_oneof![
-        (any::<bool>(), wish).prop_map(|(of, wish)| Change::Wish(of, wish)),
+        (any::<bool>(), desired_state)
+            .prop_map(|(of, desired_state)| Change::DesiredState(of, desired_state)),
         (any::<bool>(), 0u64..6).prop_map(|(of, cores)| Change::Hosts(of, cores)),
         (any::<bool>(), 1u32..40, any::<Option<bool>>()).prop_map(|(pool, cores, only)| Change::Job {
             pool,
@@ -167,7 +172,7 @@ proptest! {
         let mut jobs = Vec::new();
         for (n, change) in (1u128..).zip(changes) {
             match change {
-                Change::Wish(west, wish) => case.wish(name(west), wish),
+                Change::DesiredState(west, desired_state) => case.desire(name(west), desired_state),
                 Change::Hosts(west, cores) => case.at(name(west), |s, now| s.close(cores, now)),
                 Change::Job { pool, cores, only } => {
                     let only: Vec<&str> = only.into_iter().map(name).collect();

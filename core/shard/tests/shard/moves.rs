@@ -2,13 +2,16 @@
 
 use crate::world::{World, c1, job, marked, range, seconds, task};
 use echelon_core_hosts::TaskState;
+use echelon_core_model::assignment::LastHolder;
+use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::instance::{Block, BlockKey, Ended, InstanceRecord, Run};
-use echelon_core_model::store::{Batch, Decision, Leadership, Op, Role, Stamp, Write};
+use echelon_core_model::store::{Answer, Batch, Decision, Leadership, Op, Query, Role, Stamp, Write};
 use echelon_core_model::{
-    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, ReasonCode, RunNumber, RunState,
-    Timestamp, Version,
+    AssignedRange, ClusterId, Epoch, Generation, HostId, InstanceNumber, RangeSet, ReasonCode, RunNumber,
+    RunState, Timestamp, Version,
 };
 use echelon_core_testkit::build::{JobBuilder, main_group};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn c2() -> ClusterId {
@@ -47,7 +50,7 @@ fn theirs(w: &mut World, records: &[(u32, InstanceRecord)]) {
         owner: role,
         stamp: Stamp {
             epoch: Epoch(1),
-            sequence: 1,
+            sequence: 1 + u64::try_from(records.len()).unwrap(),
         },
         writes: vec![Write::Block(Block { key, instances })],
     };
@@ -278,9 +281,64 @@ fn a_cluster_that_was_believed_lost_kills_only_what_runs_or_ended_elsewhere() {
 }
 
 #[test]
+fn what_begins_elsewhere_after_the_first_question_is_stopped_then() {
+    let mut w = web(1, 1);
+    theirs(&mut w, &[]);
+    let away = AssignedRange {
+        cluster: c2(),
+        generation: Generation(2),
+        former: Some((c1(), Generation(1))),
+        ..range(0, 0)
+    };
+    w.order_at(&[away], &[]);
+    w.run(seconds(30));
+    assert_eq!(w.cluster.live(), [task(0, 1, 1)], "it has begun nowhere else");
+    let runs = InstanceRecord {
+        generation: Generation(2),
+        run: Some(run_at(2, RunState::Running)),
+        ..InstanceRecord::default()
+    };
+    theirs(&mut w, &[(0, runs)]);
+    w.run(seconds(15));
+    assert_eq!(w.kills(), [task(0, 1, 1)]);
+    // Nothing is left to be asked about.
+    let before = w.count_reads(|q| matches!(q, Query::Assignment(_)));
+    w.run(seconds(60));
+    assert_eq!(w.count_reads(|q| matches!(q, Query::Assignment(_))), before);
+}
+
+#[test]
+fn what_was_scaled_away_without_a_release_is_stopped() {
+    let mut w = web(3, 3);
+    w.order_at(&[range(0, 1)], &[(1, 2)]);
+    w.run(seconds(15));
+    assert_eq!(w.kills(), Vec::<String>::new(), "an absent range is no evidence");
+    let partition = assignment_partition(job());
+    let Answer::Assignments(last, all) = w.store.read(&Query::Assignments(partition)) else {
+        panic!()
+    };
+    let mut assignment = all.into_iter().find(|a| a.job == job()).unwrap();
+    let holder = LastHolder {
+        generation: Generation(1),
+        cluster: None,
+    };
+    let numbers: RangeSet = std::iter::once(range(2, 2).range).collect();
+    let away = BTreeMap::from([(holder, numbers)]);
+    assignment.released.insert(main_group(), away);
+    w.store.perform(Op::Decide(Decision::PutAssignments {
+        partition,
+        stamp: last.next(),
+        put: vec![assignment],
+        remove: Vec::new(),
+    }));
+    w.run(seconds(15));
+    assert_eq!(w.kills(), [task(2, 1, 1)]);
+    assert_eq!(w.cluster.live(), [task(0, 1, 1), task(1, 1, 1)]);
+}
+
+#[test]
 fn an_ended_job_goes_to_the_archive_and_is_forgotten_here() {
     use echelon_core_model::directive::Order;
-    use echelon_core_model::store::{Answer, Query};
     let mut w = web(2, 2);
     for n in 0..2 {
         w.cluster.set(&task(n, 1, 1), TaskState::Finished);

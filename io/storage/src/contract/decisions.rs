@@ -3,7 +3,7 @@
 use super::Case;
 use super::facts::{head, job, spec};
 use crate::StoreError;
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::control::Control;
 use echelon_core_model::drain::HostDrain;
 use echelon_core_model::host_pool::HostMove;
@@ -182,7 +182,7 @@ pub async fn clusters_change_by_version(case: &Case) {
     assert_eq!(ids, ["c1", "c2"]);
     let cordoned = Cluster {
         version: Version(2),
-        wish: Wish::Cordoned,
+        desired_state: DesiredState::Cordoned,
         ..clusters[0].clone()
     };
     let cordon = |expected| Decision::PutCluster {
@@ -192,7 +192,7 @@ pub async fn clusters_change_by_version(case: &Case) {
     case.decides(cordon(Some(Version(1)))).await;
     let drain = Decision::PutCluster {
         cluster: Cluster {
-            wish: Wish::Draining,
+            desired_state: DesiredState::Draining,
             ..cordoned.clone()
         },
         expected: Some(Version(1)),
@@ -233,7 +233,7 @@ pub async fn a_cluster_with_many_drains_is_kept_whole(case: &Case) {
     assert!(clusters().await == [full.clone(), before[1].clone(), before[2].clone()]);
     // Who has not seen it changes nothing of it.
     let late = Cluster {
-        wish: Wish::Draining,
+        desired_state: DesiredState::Draining,
         version: Version(2),
         ..before[0].clone()
     };

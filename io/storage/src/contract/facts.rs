@@ -8,7 +8,7 @@ use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::pool::{MAX_POOLS, Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::runtime::Runtime;
-use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
+use echelon_core_model::spec::{CLUSTER_LOSS_WAITS, GroupSpec, JobKind, JobSpec, OnSilence};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
     ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, PoolId, Reason,
@@ -289,6 +289,7 @@ pub fn largest_tree(version: u64) -> PoolTree {
         max_instances: 1 << 50,
         fair_users: true,
         preempt_within: PreemptWithin::LowerPriority,
+        on_cluster_loss: Some(OnSilence::Replace(*CLUSTER_LOSS_WAITS.end())),
         deleting: true,
         version: Version(version),
         ..Pool::new(PoolId::new(format!("{n:032x}")), deep(n))

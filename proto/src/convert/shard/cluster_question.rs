@@ -12,8 +12,9 @@ impl Wire for ClusterQuestion {
         wire::DescribeClusterWorkRequest {
             cluster: self.cluster.to_string(),
             name: self.name.clone(),
-            wish: self.desired.number(),
+            desired_state: self.desired.number(),
             labels: self.labels.clone(),
+            lost: self.is_lost,
         }
     }
 
@@ -21,14 +22,16 @@ impl Wire for ClusterQuestion {
         let wire::DescribeClusterWorkRequest {
             cluster: id,
             name,
-            wish,
+            desired_state,
             labels,
+            lost,
         } = message;
         Ok(Self {
             cluster: cluster("cluster", &id)?,
             name,
-            desired: word("wish", wish)?,
+            desired: word("desired_state", desired_state)?,
             labels,
+            is_lost: lost,
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::convert::fields::{
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::cluster::{
-    Cluster, ClusterState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity, Wish,
+    Cluster, ClusterState, DesiredState, Heartbeat, Host, LeftOut, Maintenance, MassLoss, ReportedCapacity,
 };
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
@@ -17,7 +17,15 @@ use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
 
-wire_enum!(Wish, wire::Wish, Active, Cordoned, Draining, Removing, Removed);
+wire_enum!(
+    DesiredState,
+    wire::DesiredState,
+    Active,
+    Cordoned,
+    Draining,
+    Removing,
+    Removed
+);
 
 impl Wire for Cluster {
     type Message = wire::Cluster;
@@ -27,7 +35,7 @@ impl Wire for Cluster {
             id,
             name,
             version,
-            wish,
+            desired_state,
             mesos,
             labels,
             accepted_loss,
@@ -41,7 +49,7 @@ impl Wire for Cluster {
             id: id.to_string(),
             name: name.clone(),
             version: version.0,
-            wish: wish.number(),
+            desired_state: desired_state.number(),
             mesos: mesos.clone(),
             labels: labels.clone(),
             accepted_loss: *accepted_loss,
@@ -58,7 +66,7 @@ impl Wire for Cluster {
             id,
             name,
             version,
-            wish,
+            desired_state,
             mesos,
             labels,
             accepted_loss,
@@ -72,7 +80,7 @@ impl Wire for Cluster {
             id: cluster("id", &id)?,
             name,
             version: Version(version),
-            wish: word("wish", wish)?,
+            desired_state: word("desired_state", desired_state)?,
             mesos,
             labels,
             accepted_loss,

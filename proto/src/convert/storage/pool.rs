@@ -4,7 +4,8 @@ use crate::convert::fields::{WireEnum as _, list, optional, required, wire_enum,
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
-use echelon_core_model::{PoolId, Resources, Version};
+use echelon_core_model::spec::OnSilence;
+use echelon_core_model::{PoolId, Resources, Span, Version};
 use std::collections::BTreeMap;
 
 wire_enum!(PoolKind, wire::PoolKind, Elastic, Static);
@@ -29,6 +30,7 @@ impl Wire for Pool {
             max_instances,
             fair_users,
             preempt_within,
+            on_cluster_loss,
             deleting,
             version,
         } = self;
@@ -48,6 +50,7 @@ impl Wire for Pool {
             max_instances: (*max_instances < u64::MAX).then_some(*max_instances),
             fair_users: *fair_users,
             preempt_within: preempt_within.number(),
+            on_cluster_loss: on_cluster_loss.map(|on| on.to_wire()),
             deleting: *deleting,
         }
     }
@@ -69,6 +72,7 @@ impl Wire for Pool {
             max_instances,
             fair_users,
             preempt_within,
+            on_cluster_loss,
             deleting,
         } = message;
         Ok(Self {
@@ -92,9 +96,27 @@ impl Wire for Pool {
             max_instances: max_instances.unwrap_or(u64::MAX),
             fair_users,
             preempt_within: word("preempt_within", preempt_within)?,
+            on_cluster_loss: optional("on_cluster_loss", on_cluster_loss)?,
             deleting,
             version: Version(version),
         })
+    }
+}
+
+impl Wire for OnSilence {
+    type Message = wire::ClusterLossPolicy;
+
+    fn to_wire(&self) -> Self::Message {
+        let replace_after_ms = match self {
+            Self::Replace(after) => Some(after.0),
+            Self::Wait => None,
+        };
+        wire::ClusterLossPolicy { replace_after_ms }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let after = message.replace_after_ms.map(Span);
+        Ok(after.map_or(Self::Wait, Self::Replace))
     }
 }
 

@@ -466,6 +466,16 @@ fn a_short_failover_does_not_end_the_hold() {
 }
 
 #[test]
+fn a_cluster_that_is_back_without_a_subscription_is_held_all_the_same() {
+    let mut course = Course::new();
+    course.bad(10);
+    let causes = vec![HealthCause::MesosFailover];
+    course.run(2, &HealthEvidence::Bad(Health::Degraded, causes));
+    assert_eq!(course.good(13), Health::Recovering);
+    assert_eq!(course.good(1), Health::Healthy);
+}
+
+#[test]
 fn a_short_failover_of_the_master_is_not_damped() {
     let mut course = Course::new();
     let causes = vec![HealthCause::MesosFailover];

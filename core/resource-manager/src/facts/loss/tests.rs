@@ -136,26 +136,35 @@ fn a_cluster_is_lost_to_a_job_by_the_jobs_time_or_an_operators_word() {
 }
 
 #[test]
-fn capacity_is_discounted_after_a_while_and_until_it_is_healthy() {
+fn only_assigned_capacity_counts_after_a_while_and_until_it_is_healthy() {
     let after = Span::minutes(5);
-    let of = |health: Health, before: bool, waited: u64| {
+    let of = |health: Health, before: CountedCapacity, waited: u64| {
         let health = ClusterHealth {
             health,
             waited: Span::minutes(waited),
             ..ClusterHealth::default()
         };
-        is_discounted(&health, before, after)
+        before.next(&health, after)
     };
-    assert!(!of(Health::CutOff, false, 4) && of(Health::CutOff, false, 5));
-    assert!(of(Health::CutOff, true, 0), "a silence follows another at once");
-    assert!(of(Health::Recovering, true, 5) && !of(Health::Recovering, false, 0));
-    assert!(!of(Health::Healthy, true, 5) && !of(Health::Degraded, true, 5));
+    let (full, assigned) = (CountedCapacity::Full, CountedCapacity::Assigned);
+    assert_eq!(of(Health::CutOff, full, 4), full);
+    assert_eq!(of(Health::CutOff, full, 5), assigned);
+    assert_eq!(
+        of(Health::CutOff, assigned, 0),
+        assigned,
+        "one silence follows another"
+    );
+    assert_eq!(of(Health::Lost, full, 0), assigned, "an operator has declared it");
+    assert_eq!(of(Health::Recovering, assigned, 5), assigned);
+    assert_eq!(of(Health::Recovering, full, 0), full);
+    assert_eq!(of(Health::Healthy, assigned, 5), full);
+    assert_eq!(of(Health::Degraded, assigned, 5), full);
     let without_agents = |seconds| ClusterHealth {
         health: Health::WithoutAgents,
         since: ago(seconds),
         as_of: NOW,
         ..ClusterHealth::default()
     };
-    assert!(!is_discounted(&without_agents(299), false, after));
-    assert!(is_discounted(&without_agents(300), false, after));
+    assert_eq!(full.next(&without_agents(299), after), full);
+    assert_eq!(full.next(&without_agents(300), after), assigned);
 }

@@ -7,7 +7,7 @@ use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
 use crate::queries::explain::trial::{Trial, TrialResult};
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::health::NewWork;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::resources::Kind;
@@ -211,7 +211,10 @@ impl Levers {
         let all: Vec<(ClusterId, &ClusterView, &Cluster)> = order.into_iter().filter_map(known).collect();
         for (id, view, row) in all {
             let name = &row.name;
-            if view.wish() == Wish::Removed || !view.takes_grants() || view.new_work() == NewWork::Refused {
+            if view.desired_state() == DesiredState::Removed
+                || !view.takes_grants()
+                || view.new_work() == NewWork::Refused
+            {
                 continue;
             }
             if !spec.clusters.allows(row.identity()) {
@@ -220,7 +223,7 @@ impl Levers {
                     name: name.clone(),
                 });
             }
-            if view.wish() != Wish::Active {
+            if view.desired_state() != DesiredState::Active {
                 self.active.push(FixChange::ActivateCluster {
                     cluster: id.clone(),
                     name: name.clone(),

@@ -2,31 +2,27 @@
 //! by the functions of the cycle, and it is changed back.
 
 use crate::admission::RequestedCapacity;
-use crate::admission::capacity::rooms;
-use crate::admission::rounds::{AdmissionRounds, Admitted, admissions, round};
-use crate::admission::router::Router;
-use crate::admission::second_round::{EnforcedAmounts, SustainedAmounts};
-use crate::demand::ask::ask;
-use crate::demand::host_limits::{HostLimits, ever_at};
+use crate::assignment::ranges::without_last;
+use crate::demand::host_limits::ever_at;
 use crate::demand::ledger::Ledger;
 use crate::demand::slices::lines;
-use crate::division::{Entitled, entitled};
 use crate::facts::FederationFacts;
 use crate::facts::cluster::ClusterView;
 use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
+use crate::queries::trial_admission::{TrialAdmission, TrialClaimant};
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
-use echelon_core_model::cluster::{Cluster, Wish};
+use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::cluster_choice::Spread;
 use echelon_core_model::directive::Capacity;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, HostPoolName, JobId, Kind, PoolId, Resources, Version};
-use echelon_core_pools::hierarchy::{Hierarchy, PoolIdx};
+use echelon_core_pools::hierarchy::Hierarchy;
 use echelon_core_pools::tree::{PoolQuantity, new_problems};
-use echelon_core_pools::{Admission, Held, HoldScope, Holds, Rooms, Turn};
-use std::collections::{BTreeMap, BTreeSet};
+use echelon_core_pools::{Holds, Rooms};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The copy.
@@ -45,27 +41,6 @@ pub(crate) struct TrialResult {
     pub(crate) admitted: BTreeMap<GroupName, u64>,
     /// What is left then.
     pub(crate) rooms: Rooms,
-}
-
-/// The part of `there` that is gone when the pool has lost what is `beyond` its own, in one of the kinds that
-/// are needed: instances release all kinds that they have.
-fn part_of(there: Resources, beyond: Resources, needed: Resources) -> Resources {
-    let share = |kind: Kind| {
-        let (gone, all) = (beyond.get(kind).min(there.get(kind)), there.get(kind));
-        (needed.get(kind) > 0 && all > 0).then_some((gone, all))
-    };
-    let larger = |a: &(u64, u64), b: &(u64, u64)| {
-        let product = |x: u64, y: u64| u128::from(x).saturating_mul(u128::from(y));
-        product(a.0, b.1).cmp(&product(b.0, a.1))
-    };
-    let Some((gone, all)) = Kind::ALL.into_iter().filter_map(share).max_by(larger) else {
-        return Resources::ZERO;
-    };
-    Kind::ALL.into_iter().fold(Resources::ZERO, |out, kind| {
-        let part = u128::from(there.get(kind)).saturating_mul(u128::from(gone));
-        let part = part.checked_div(u128::from(all)).unwrap_or_default();
-        out.with(kind, u64::try_from(part).unwrap_or(u64::MAX))
-    })
 }
 
 /// What a cluster had before a change.
@@ -104,30 +79,13 @@ impl Trial {
         }
         let mut assignment = Assignment::clone(&job.decided);
         for line in lines(&self.facts, self.job, job) {
-            let mut ahead = line.count.startable().saturating_sub(line.allocated);
-            let Some(ranges) = assignment.groups.get_mut(&line.key.group) else {
-                continue;
-            };
-            let mut kept = Vec::new();
-            for r in ranges.iter().rev() {
-                let is_of = r.cluster == line.key.cluster && r.generation == line.key.generation;
-                let may_go = if is_of && r.releasing.is_none() { ahead } else { 0 };
-                let cut = may_go.min(r.range.count());
-                ahead = ahead.saturating_sub(cut);
-                let cut = u32::try_from(cut).unwrap_or(u32::MAX);
-                let last = r
-                    .range
-                    .last
-                    .checked_sub(cut)
-                    .filter(|last| *last >= r.range.first);
-                kept.extend(last.map(|last| {
-                    let mut r = r.clone();
-                    r.range.last = last;
-                    r
-                }));
+            let ahead = line.count.startable().saturating_sub(line.allocated);
+            if let Some(ranges) = assignment.groups.get_mut(&line.key.group) {
+                without_last(ranges, ahead, |r| {
+                    let is_of = r.cluster == line.key.cluster && r.generation == line.key.generation;
+                    is_of && r.releasing.is_none()
+                });
             }
-            kept.reverse();
-            *ranges = kept;
         }
         let assignment = Arc::new(assignment);
         if let Some(job) = self.facts.jobs.get_mut(&self.job) {
@@ -175,117 +133,39 @@ impl Trial {
     /// Demand, division and admission on the copy. With `after_preemption`, what other pools have beyond
     /// their own and may be stopped is free.
     pub(crate) fn admit(&self, after_preemption: bool) -> TrialResult {
-        let (facts, ledger) = (&self.facts, &self.ledger);
-        let first = entitled(facts, ledger);
-        let sums = ledger.pool_sums(facts);
-        let mut rooms = rooms(facts, ledger, &sums, &first);
-        if after_preemption {
-            self.preempt(&first, &mut rooms);
-        }
-        let closed = HostLimits::of(facts, ledger).closed(ledger, |id| ledger.basis().index(id));
-        rooms.close(&Arc::new(closed));
-        let router = Router::new(facts, ledger);
-        let asked = |turn: &Turn| ask(facts, router.candidates().limits(), turn);
-        // What another tree or other clusters would give has not lasted.
-        let sustained = SustainedAmounts::default();
-        let rounds = AdmissionRounds {
-            facts,
-            ledger,
+        let trial = TrialAdmission {
+            facts: &self.facts,
+            ledger: &self.ledger,
             holds: &self.holds,
             withheld: &self.withheld.capacity,
-            enforced: EnforcedAmounts {
-                first: &first,
-                sustained: &sustained,
-            },
-            is_full: false,
-            with_rest: false,
-            most_jobs: usize::MAX,
         };
-        let all: Vec<Admission> = if after_preemption {
-            // Preemption makes capacity for what pools are entitled to, and for no more.
-            let mut first = Admitted::default();
-            round(
-                ledger.queue(),
-                (&self.holds, HoldScope::Later),
-                &mut rooms,
-                (&asked, &router),
-                &mut first,
-            );
-            first.into_admissions()
+        let (router, first) = (trial.router(), trial.entitled());
+        let done = if after_preemption {
+            let claimant: Vec<TrialClaimant> = self.claimant().into_iter().collect();
+            trial.admit_into(&router, trial.freed_for(&claimant, &first))
         } else {
-            admissions(rounds, &mut rooms, (asked, &router), |_, _| true).admitted
+            trial.admit(&router, &first)
         };
         let mut admitted: BTreeMap<GroupName, u64> = BTreeMap::new();
-        for admission in all.iter().filter(|a| a.job == self.job) {
+        for admission in done.admissions.iter().filter(|a| a.job == self.job) {
             let sum = admitted.entry(admission.group.clone()).or_default();
-            *sum = sum.saturating_add(self.on_hosts(&router, admission));
+            let held = trial.on_hosts(&router, admission).into_values();
+            *sum = held.fold(*sum, u64::saturating_add);
         }
-        TrialResult { admitted, rooms }
+        TrialResult {
+            admitted,
+            rooms: done.rooms,
+        }
     }
 
-    /// How many of what was admitted the hosts of its clusters hold, as far as shards have reported that.
-    /// Several rounds may have admitted together more than that.
-    fn on_hosts(&self, router: &Router<'_>, admission: &Admission) -> u64 {
-        let Some(spec) = self.spec().filter(|spec| spec.gang.is_none()) else {
-            return admission.total();
-        };
-        let index = spec.groups.iter().position(|g| g.name == admission.group);
-        let group = index.and_then(|i| Some((i, spec.groups.get(i)?)));
-        let class = group.and_then(|(i, group)| Some((i, InstanceClass::of(&spec, group)?)));
-        let Some((index, class)) = class else {
-            return admission.total();
-        };
-        let mut at: BTreeMap<&ClusterId, u64> = BTreeMap::new();
-        let more = admission.more.iter().map(|(cluster, _, n)| (cluster, *n));
-        for (cluster, n) in more.chain(admission.bind.iter().map(|(cluster, n)| (cluster, *n))) {
-            let sum = at.entry(cluster).or_default();
-            *sum = sum.saturating_add(n);
-        }
-        let held = at.into_iter().map(|(cluster, n)| {
-            let there = self.ledger.allocated(self.job, cluster, index);
-            let limits = router.candidates().limits();
-            limits
-                .more(cluster, class.digest(), &class, there)
-                .map_or(n, |most| n.min(most))
-        });
-        held.fold(0, u64::saturating_add)
-    }
-
-    /// Frees what other pools have beyond their entitlement at each level up to the one that is above the
-    /// job's pool, too, as far as it is preemptible. It is a sum: whole instances free that much or more, of
-    /// all kinds that they have.
-    fn preempt(&self, first: &Entitled, rooms: &mut Rooms) {
-        let hierarchy = &self.facts.hierarchy;
-        let own = self.spec().and_then(|spec| hierarchy.find(&spec.pool));
-        let Some(own) = own else { return };
-        let groups = self.spec().into_iter().flat_map(|spec| spec.groups.clone());
-        let needed = groups
-            .map(|g| g.room().kinds())
-            .fold(Resources::ZERO, Resources::max_each);
-        let chain = |pool: PoolIdx| std::iter::once(pool).chain(hierarchy.above(pool));
-        let above: BTreeSet<PoolIdx> = chain(own).collect();
-        let firm: BTreeMap<PoolIdx, Resources> = self
-            .ledger
-            .known()
-            .map(|(pool, of)| (pool, of.held().firm))
-            .collect();
-        let clusters: BTreeSet<&ClusterId> = self.facts.clusters.keys().collect();
-        for ((cluster, pool), there) in self.ledger.held_at(&clusters) {
-            if above.contains(&pool) {
-                continue;
-            }
-            let between = chain(pool).take_while(|i| !above.contains(i));
-            let beyond = between.fold(Resources::MAX, |least, i| {
-                least.min_each(rooms.taken(i).0.minus(first.ordinary.amount(i)))
-            });
-            let firm = firm.get(&pool).copied().unwrap_or_default();
-            let may_go = rooms.taken(pool).0.minus(firm);
-            let freed = part_of(there, beyond.min_each(may_go), needed).min_each(may_go);
-            if !freed.is_zero() {
-                rooms.release_pool(pool, Held::plain(freed, Resources::ZERO));
-                rooms.release_cluster(&cluster, freed);
-            }
-        }
+    /// What capacity would be made for. `None`: the job's pool is not known.
+    fn claimant(&self) -> Option<TrialClaimant> {
+        let spec = self.spec()?;
+        let groups = spec.groups.iter().map(|g| g.room().kinds());
+        Some(TrialClaimant {
+            pool: self.facts.hierarchy.find(&spec.pool)?,
+            needed: groups.fold(Resources::ZERO, Resources::max_each),
+        })
     }
 
     /// Makes all changes. `None`: one of them is not possible, and nothing is changed.
@@ -357,7 +237,7 @@ impl Trial {
             }),
             FixChange::ActivateCluster { cluster, .. } => {
                 let view = self.open(cluster, undo)?;
-                view.row.as_mut()?.wish = Wish::Active;
+                view.row.as_mut()?.desired_state = DesiredState::Active;
                 Some(())
             }
             FixChange::AddHosts(hosts) => self.add_hosts(hosts, undo),

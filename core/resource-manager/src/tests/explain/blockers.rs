@@ -4,7 +4,7 @@ use crate::queries::explain::answer::{FixChange, FixOutcome};
 use crate::tests::case::{Case, batch, service};
 use crate::tests::explain::user::{make, one_less};
 use crate::tests::explain::{explained, fixes};
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::Part;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::pool::{Pool, PoolKind};
@@ -139,13 +139,13 @@ fn constrained(cores: u64) -> Case {
     case
 }
 
-fn wished(case: Case, all: Vec<JobBuilder>, wishes: &[(&str, Wish)]) -> Made {
+fn wished(case: Case, all: Vec<JobBuilder>, wishes: &[(&str, DesiredState)]) -> Made {
     let (mut case, job) = {
         let mut case = case;
         case.elect();
         case.run_for(Span::seconds(2));
-        for (name, wish) in wishes {
-            case.wish(name, *wish);
+        for (name, desired_state) in wishes {
+            case.desire(name, *desired_state);
         }
         let mut last = None;
         for (n, job) in all.into_iter().enumerate() {
@@ -536,13 +536,25 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "a cordoned cluster",
-        made: || wished(with_pools(&["/a"]), vec![of(4, "/a")], &[("a", Wish::Cordoned)]),
+        made: || {
+            wished(
+                with_pools(&["/a"]),
+                vec![of(4, "/a")],
+                &[("a", DesiredState::Cordoned)],
+            )
+        },
         blockers: &["the cluster takes no new work (a: cordoned)"],
         fix: "set cluster a active",
     },
     Row {
         name: "a draining cluster",
-        made: || wished(with_pools(&["/a"]), vec![of(4, "/a")], &[("a", Wish::Draining)]),
+        made: || {
+            wished(
+                with_pools(&["/a"]),
+                vec![of(4, "/a")],
+                &[("a", DesiredState::Draining)],
+            )
+        },
         blockers: &["the cluster takes no new work (a: draining)"],
         fix: "set cluster a active",
     },
@@ -550,7 +562,7 @@ const ROWS: &[Row] = &[
         name: "a full cluster and a cordoned one",
         made: || {
             let case = with_clusters(&["/a"], &[("a", 4), ("b", 8)]);
-            wished(case, vec![of(7, "/a")], &[("b", Wish::Cordoned)])
+            wished(case, vec![of(7, "/a")], &[("b", DesiredState::Cordoned)])
         },
         blockers: &[
             "no cluster has room for it: cpus needs 3, has at most 0 (a)",
@@ -565,7 +577,7 @@ const ROWS: &[Row] = &[
             wished(
                 case,
                 vec![of(7, "/a")],
-                &[("a", Wish::Draining), ("b", Wish::Cordoned)],
+                &[("a", DesiredState::Draining), ("b", DesiredState::Cordoned)],
             )
         },
         blockers: &[
@@ -576,7 +588,13 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "a cordoned cluster, and a limit",
-        made: || wished(limited(&[("/a", 2)]), vec![of(4, "/a")], &[("a", Wish::Cordoned)]),
+        made: || {
+            wished(
+                limited(&[("/a", 2)]),
+                vec![of(4, "/a")],
+                &[("a", DesiredState::Cordoned)],
+            )
+        },
         blockers: &[
             "its pool's limit is reached: cpus needs 4, has at most 2 (/a)",
             "the cluster takes no new work (a: cordoned)",
@@ -621,7 +639,11 @@ const ROWS: &[Row] = &[
         name: "clusters.only names a cordoned cluster",
         made: || {
             let case = with_clusters(&["/a"], &[("a", 4), ("b", 8)]);
-            wished(case, vec![of(3, "/a").only(&["a"])], &[("a", Wish::Cordoned)])
+            wished(
+                case,
+                vec![of(3, "/a").only(&["a"])],
+                &[("a", DesiredState::Cordoned)],
+            )
         },
         blockers: &["the cluster takes no new work (a: cordoned)"],
         fix: "set cluster a active",

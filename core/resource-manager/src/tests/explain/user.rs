@@ -2,7 +2,7 @@
 
 use crate::queries::explain::answer::{AddedHosts, FixChange, PoolCount};
 use crate::tests::case::Case;
-use echelon_core_model::cluster::Wish;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::Part;
 use echelon_core_model::{HostPoolName, JobId, Kind, Resources, Span};
 use echelon_core_pools::tree::PoolQuantity;
@@ -43,7 +43,7 @@ fn make_one(case: &mut Case, job: JobId, change: &FixChange) {
             PoolCount::Jobs => p.max_jobs = *to,
             PoolCount::Instances => p.max_instances = *to,
         }),
-        FixChange::ActivateCluster { name, .. } => case.wish(name, Wish::Active),
+        FixChange::ActivateCluster { name, .. } => case.desire(name, DesiredState::Active),
         FixChange::AllowCluster { name, .. } => {
             case.respec(job, |spec| spec.clusters.only.push(name.clone()));
         }

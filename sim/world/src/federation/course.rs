@@ -1,0 +1,215 @@
+//! The truth about each cluster over time: whether its shard reaches the others, whether its Mesos works, and
+//! which of its hosts are there.
+
+use super::LOOK;
+use crate::process::Who;
+use crate::world::World;
+use echelon_core_model::store::Role;
+use echelon_core_model::{Span, Timestamp};
+use echelon_core_shard::Mode;
+
+/// Two silences with less time between them may be one to others: what was sent at the end of the first comes
+/// up to five seconds late, and a heartbeat is written each three seconds.
+const ONE_SILENCE: Span = Span::seconds(10);
+/// A host that falls silent is out of reach for Mesos after this time at the latest.
+const MESOS_PATIENCE: Span = Span::seconds(75);
+
+/// What is true of a cluster at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ClusterTruth {
+    /// Its shard reaches neither resource managers nor storage.
+    pub(crate) is_cut: bool,
+    /// A process leads its shard, and is alive.
+    pub(crate) is_led: bool,
+    /// That process drives the cluster, after it has read what it must know.
+    pub(crate) is_driven: bool,
+    /// That process is subscribed to Mesos, or was a moment ago.
+    pub(crate) is_subscribed: bool,
+    /// Its leading master answers.
+    pub(crate) has_master: bool,
+    /// A host is there.
+    pub(crate) has_agents: bool,
+    /// All hosts are there.
+    pub(crate) is_whole: bool,
+    /// Its link to the resource manager is slow, or carries nothing.
+    pub(crate) is_slow: bool,
+}
+
+impl ClusterTruth {
+    /// Whether nobody outside learns what runs there, or nothing can be started there.
+    pub(crate) const fn is_silent(self) -> bool {
+        self.is_cut || !self.is_led || !self.has_master
+    }
+
+    /// Whether it can start work, as far as its shard knows.
+    pub(crate) const fn is_good_behind_a_cut(self) -> bool {
+        self.is_led && self.has_master && self.is_subscribed
+    }
+
+    /// Whether it can start work, as far as it alone is concerned.
+    pub(crate) const fn is_good(self) -> bool {
+        !self.is_silent() && self.is_subscribed
+    }
+}
+
+/// A time in which a cluster was silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Silence {
+    from: Timestamp,
+    /// `None`: it still is.
+    until: Option<Timestamp>,
+}
+
+/// What was true of a cluster over time.
+#[derive(Debug)]
+pub(crate) struct ClusterCourse {
+    /// When its row was stored.
+    pub(crate) added_at: Timestamp,
+    /// Each truth with the moment since when it is so, in order.
+    truths: Vec<(Timestamp, ClusterTruth)>,
+    silences: Vec<Silence>,
+}
+
+impl ClusterCourse {
+    /// Of a cluster that is added now.
+    pub(crate) const fn new(now: Timestamp) -> Self {
+        Self {
+            added_at: now,
+            truths: Vec::new(),
+            silences: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, truth: ClusterTruth, now: Timestamp) {
+        if self.truths.last().is_none_or(|(_, last)| *last != truth) {
+            self.truths.push((now, truth));
+        }
+        match self.silences.last_mut() {
+            Some(last) if truth.is_silent() => {
+                if last.until.is_some_and(|until| now.since(until) < ONE_SILENCE) {
+                    last.until = None;
+                } else if last.until.is_some() {
+                    self.begin_silence(now);
+                }
+            }
+            Some(last) => last.until = last.until.or(Some(now)),
+            None if truth.is_silent() => self.begin_silence(now),
+            None => {}
+        }
+    }
+
+    fn begin_silence(&mut self, now: Timestamp) {
+        self.silences.push(Silence {
+            from: now,
+            until: None,
+        });
+    }
+
+    /// Whether something was true at a moment of a time, the ends of which belong to it.
+    pub(crate) fn was(&self, from: Timestamp, to: Timestamp, what: impl Fn(ClusterTruth) -> bool) -> bool {
+        let next = self.truths.iter().skip(1).map(|(at, _)| *at);
+        let ends = next.chain([Timestamp(u64::MAX)]);
+        let mut pieces = self.truths.iter().zip(ends);
+        pieces.any(|((begin, truth), end)| *begin <= to && end >= from && what(*truth))
+    }
+
+    /// Whether the cluster was silent for so long, by a given moment, in a silence that was not over for
+    /// longer than `after`.
+    pub(crate) fn was_silent_for(&self, long: Span, after: Span, now: Timestamp) -> bool {
+        let mut silences = self.silences.iter();
+        silences.any(|silence| {
+            let until = silence.until.unwrap_or(now).min(now);
+            // The truth is noted now and then.
+            let length = until.since(silence.from).plus_span(LOOK);
+            length >= long && now.since(until) <= after
+        })
+    }
+}
+
+/// Since when the resource manager is led by the same process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ManagerCourse {
+    leader: Option<(usize, u64)>,
+    since: Timestamp,
+}
+
+impl ManagerCourse {
+    /// For how long the same process has led; `None`: none leads.
+    pub(crate) fn led_for(&self, now: Timestamp) -> Option<Span> {
+        self.leader.map(|_| now.since(self.since))
+    }
+}
+
+/// A sum of two spans.
+trait SpanSum {
+    fn plus_span(self, other: Self) -> Self;
+}
+
+impl SpanSum for Span {
+    fn plus_span(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl World {
+    /// Notes what is true of each cluster now.
+    pub(crate) fn note_courses(&mut self) {
+        let now = self.now;
+        let truths: Vec<ClusterTruth> = (0..self.clusters.len())
+            .map(|cluster| self.cluster_truth(cluster))
+            .collect();
+        self.federation.subscribed.clear();
+        for (course, truth) in self.federation.courses.iter_mut().zip(truths) {
+            course.note(truth, now);
+        }
+        let leader = self.leading_manager();
+        let known = &mut self.federation.manager;
+        if known.leader != leader {
+            *known = ManagerCourse { leader, since: now };
+        }
+    }
+
+    /// The resource manager's process that leads, has read everything and is not paused.
+    fn leading_manager(&self) -> Option<(usize, u64)> {
+        let (who, life) = self.election(&Role::ResourceManager)?.found()?;
+        let Who::Manager(index) = who else {
+            return None;
+        };
+        let process = self.managers.get(index).filter(|p| p.life == life)?;
+        let leads = process.driver.as_ref()?.leading().is_some();
+        (leads && process.pause_at(self.now).is_none()).then_some((index, life))
+    }
+
+    fn cluster_truth(&self, cluster: usize) -> ClusterTruth {
+        let Some(c) = self.clusters.get(cluster) else {
+            return ClusterTruth::default();
+        };
+        let found = self.election(&self.shard_role(cluster)).and_then(|e| e.found());
+        let leader = found.and_then(|(who, life)| {
+            let Who::Shard { index, .. } = who else {
+                return None;
+            };
+            let process = c.shards.get(index).filter(|p| p.life == life)?;
+            let awake = process.pause_at(self.now).is_none();
+            let driver = process.driver.as_ref().filter(|_| awake)?;
+            Some((driver, (index, life)))
+        });
+        let connection = leader.and_then(|(_, of)| c.connections.get(&of));
+        let away_for = |agent: &str| self.facts.away_since(agent).map(|since| self.now.since(since));
+        let is_there = |agent: &str| away_for(agent).is_none_or(|span| span < MESOS_PATIENCE);
+        ClusterTruth {
+            is_cut: self.is_cut_off(cluster),
+            is_led: leader.is_some_and(|(driver, _)| driver.mode() != Mode::Follower),
+            is_driven: leader.is_some_and(|(driver, _)| driver.mode() == Mode::Serving),
+            is_subscribed: connection.is_some_and(|connection| connection.stream.is_some())
+                || self.federation.subscribed.contains(&cluster),
+            has_master: self.has_master(cluster),
+            has_agents: c.mesos.agent_ids().any(|agent| is_there(agent.as_str())),
+            is_whole: c
+                .mesos
+                .agent_ids()
+                .all(|agent| away_for(agent.as_str()).is_none()),
+            is_slow: self.is_link_slow(cluster),
+        }
+    }
+}
