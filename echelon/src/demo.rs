@@ -1,11 +1,15 @@
 //! `echelon demo`: two simulated clusters, the whole federation in this process, two example jobs, and what became of each
 //! instance. It talks to its own gateway over gRPC as any client does.
 
+mod cluster_loss;
+mod marks;
+mod timeline;
+
 use crate::examples;
 use crate::heard::Wanted;
 use crate::standalone::{self, Running};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use echelon_cli::job_file;
 use echelon_cli::output;
 use echelon_clients_rust::{self as client, Client, v1};
@@ -21,8 +25,18 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Go on afterwards and print the addresses to look at
-    #[arg(long)]
+    #[arg(long, conflicts_with = "scenario")]
     stay: bool,
+    /// Play a failure in place of the two jobs
+    #[arg(long, value_enum, value_name = "SCENARIO")]
+    scenario: Option<DemoScenario>,
+}
+
+/// A failure that the demo plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DemoScenario {
+    /// One of three clusters is lost and returns, in two minutes: services move, batch work gives way and returns
+    ClusterLoss,
 }
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -30,8 +44,16 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs the demo.
 ///
 /// # Errors
-/// When an instance did not succeed, or something could not be started.
+/// When an instance did not succeed, a step of a scenario did not come, or something could not be started.
 pub async fn run(flags: Demo, shutdown: Shutdown) -> Result<()> {
+    match flags.scenario {
+        Some(DemoScenario::ClusterLoss) => cluster_loss::run(shutdown).await,
+        None => run_jobs(flags, shutdown).await,
+    }
+}
+
+/// Two jobs on two clusters.
+async fn run_jobs(flags: Demo, shutdown: Shutdown) -> Result<()> {
     let began = Instant::now();
     let folder = tempfile::Builder::new()
         .prefix("echelon-demo-")

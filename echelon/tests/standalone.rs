@@ -222,6 +222,40 @@ fn the_demo_runs_on_both_clusters() {
     );
 }
 
+/// Each step of the demo has a bound of its own, three times what is promised.
+#[test]
+fn the_demo_of_a_lost_cluster_doubles_and_loses_nothing() {
+    let folder = work();
+    let output = plain()
+        .args(["demo", "--scenario", "cluster-loss"])
+        // What it leaves in whatever way goes with the test.
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let beside = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{beside}");
+    let last = said.lines().last().unwrap();
+    let (figures, seconds) = last
+        .strip_prefix("cluster-loss: ")
+        .and_then(|rest| rest.rsplit_once(", in "))
+        .unwrap_or_else(|| panic!("{last}"));
+    let counted = |what: &str| -> u32 {
+        let mut parts = figures.split(", ");
+        let figure = parts.find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+        figure.unwrap_or_else(|| panic!("no figure `{what}` in {last}"))
+    };
+    // Four service instances ran at the lost cluster, and the two others were full.
+    assert!(counted("moved") >= 4 && counted("killed") >= 4, "{said}");
+    assert_eq!((counted("doubled"), counted("lost")), (0, 0), "{said}");
+    assert!(seconds.ends_with(" s"), "{last}");
+    let has_declared = said.contains("echelon cluster declare-lost west --silence 1\n");
+    assert!(has_declared, "{said}");
+    assert!(said.lines().count() <= 100, "{said}");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 0, "it removes what it made");
+}
+
 #[test]
 fn the_steps_of_a_pipeline_run_one_after_the_other() {
     let folder = work();

@@ -53,6 +53,15 @@ pub struct Config {
     pub logs: LogLimits,
 }
 
+/// A simulated cluster of three hosts that runs real processes.
+fn small(name: &str) -> Cluster {
+    Cluster::Simulated {
+        name: name.to_owned(),
+        hosts: 3,
+        tasks: Tasks::Processes,
+    }
+}
+
 impl Cluster {
     /// Its name.
     #[must_use]
@@ -67,16 +76,11 @@ impl Config {
     /// Two simulated clusters of three hosts, with real processes, on a free port.
     #[must_use]
     pub fn new(data_dir: &Path) -> Self {
-        let simulated = |name: &str| Cluster::Simulated {
-            name: name.to_owned(),
-            hosts: 3,
-            tasks: Tasks::Processes,
-        };
         Self {
             data_dir: data_dir.to_owned(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             storage: None,
-            clusters: ["east", "west"].map(simulated).into(),
+            clusters: ["east", "west"].map(small).into(),
             manager: DriverConfig::new(unique_name(), rand::random()),
             logs: LogLimits::default(),
         }
@@ -86,6 +90,15 @@ impl Config {
     #[must_use]
     pub fn demo(data_dir: &Path) -> Self {
         Self::new(data_dir)
+    }
+
+    /// As `echelon demo --scenario cluster-loss` runs it: one of three clusters may be silent before the
+    /// resource manager doubts its own observation.
+    #[must_use]
+    pub fn cluster_loss(data_dir: &Path) -> Self {
+        let mut config = Self::new(data_dir);
+        config.clusters = ["east", "north", "west"].map(small).into();
+        config
     }
 
     /// As `echelon bench` runs it: two clusters with room for `instances` small tasks.

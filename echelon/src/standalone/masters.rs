@@ -30,15 +30,16 @@ pub(super) struct Simulated {
 pub(super) struct Masters {
     folder: Arc<Folder>,
     readiness: Readiness,
-    /// The end of all of them.
-    end: Shutdown,
     all: Vec<Master>,
 }
 
 struct Master {
+    cluster: Simulated,
     address: SocketAddr,
     /// `None` while it is started again.
     running: Arc<Mutex<Option<sim::Running>>>,
+    /// Its end, which its own starts and ends are within.
+    end: Shutdown,
 }
 
 impl Masters {
@@ -46,14 +47,46 @@ impl Masters {
         Self {
             folder,
             readiness,
-            // Each of them has its own grace within this one.
-            end: Shutdown::new(2 * GRACE),
             all: Vec::new(),
         }
     }
 
     /// Serves a cluster until [`Masters::end`], at its last address if that is free.
     pub(super) async fn serve(&mut self, cluster: Simulated) -> Result<SocketAddr> {
+        let master = self.begin(cluster).await?;
+        let address = master.address;
+        self.all.push(master);
+        Ok(address)
+    }
+
+    /// Ends a master, and kills all that its hosts run: a site that loses its power. Returns how many runs
+    /// lived.
+    pub(super) async fn power_off(&self, cluster: &str) -> Result<usize> {
+        let master = self.all.iter().find(|master| master.cluster.name == cluster);
+        let master = master.with_context(|| format!("there is no simulated cluster {cluster}"))?;
+        master.end.begin();
+        master.end.finished().await;
+        match master.cluster.tasks {
+            Tasks::Processes => Ok(sim::power_off(&self.folder.mesos(cluster)).await?),
+            // They lived in the master.
+            Tasks::Virtual => Ok(0),
+        }
+    }
+
+    /// Serves a cluster again whose power was off.
+    pub(super) async fn power_on(&mut self, cluster: &str) -> Result<SocketAddr> {
+        let master = self.all.iter().find(|master| master.cluster.name == cluster);
+        let former = master.with_context(|| format!("there is no simulated cluster {cluster}"))?;
+        let again = self.begin(former.cluster.clone()).await?;
+        let address = again.address;
+        let mut all = self.all.iter_mut();
+        if let Some(master) = all.find(|master| master.cluster.name == cluster) {
+            *master = again;
+        }
+        Ok(address)
+    }
+
+    async fn begin(&self, cluster: Simulated) -> Result<Master> {
         let shutdown = Shutdown::new(GRACE);
         let served = serve(&self.folder, &cluster, &shutdown).await?;
         let condition = self
@@ -61,20 +94,21 @@ impl Masters {
             .condition(&format!("mesos-sim-{}", cluster.name), "is started");
         condition.ready();
         let master = Master {
+            cluster: cluster.clone(),
             address: served.address,
             running: Arc::new(Mutex::new(Some(served))),
+            // Its own grace is within this one.
+            end: Shutdown::new(2 * GRACE),
         };
-        let address = master.address;
         let keeper = Keeper {
             folder: self.folder.clone(),
             cluster,
             condition,
             running: master.running.clone(),
-            end: self.end.clone(),
+            end: master.end.clone(),
         };
-        self.end.spawn(keeper.keep(shutdown));
-        self.all.push(master);
-        Ok(address)
+        master.end.spawn(keeper.keep(shutdown));
+        Ok(master)
     }
 
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
@@ -93,8 +127,18 @@ impl Masters {
 
     /// Ends all of them.
     pub(super) async fn end(&self) {
-        self.end.begin();
-        self.end.finished().await;
+        self.all.iter().for_each(|master| master.end.begin());
+        for master in &self.all {
+            master.end.finished().await;
+        }
+    }
+
+    /// Kills all that their hosts run, once they have ended.
+    pub(super) async fn power_all_off(&self) -> Result<()> {
+        for master in &self.all {
+            self.power_off(&master.cluster.name).await?;
+        }
+        Ok(())
     }
 
     fn each<R>(&self, look: impl Fn(&sim::Running) -> R) -> Vec<R> {

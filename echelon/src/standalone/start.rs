@@ -16,6 +16,7 @@ use echelon_io_process::{Metrics, Shutdown};
 use echelon_io_storage::{Observation, Observed, Store};
 use echelon_resource_manager as resource_manager;
 use echelon_shard::LogLimits;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,15 +28,20 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How long a shard that ends alone is waited for.
+const SHARD_GRACE: Duration = Duration::from_secs(20);
+
 /// A federation that serves, until its shutdown begins.
 pub struct Running {
     address: SocketAddr,
     writes: Arc<AtomicU64>,
-    shutdown: Shutdown,
+    shared: Shared,
+    /// The end of each cluster's shard.
+    shards: BTreeMap<String, Shutdown>,
+    logs: LogLimits,
     /// They end after everything that listens to them.
     masters: Masters,
     folder: Arc<Folder>,
-    metrics: Vec<Metrics>,
 }
 
 impl Running {
@@ -71,7 +77,7 @@ impl Running {
     /// All metrics of all parts, as Prometheus reads them.
     #[must_use]
     pub fn exposition(&self) -> String {
-        echelon_io_process::metrics::exposition(&self.metrics)
+        echelon_io_process::metrics::exposition(&self.shared.metrics)
     }
 
     /// Rows given to storage so far, by all parts together.
@@ -82,16 +88,67 @@ impl Running {
 
     /// Ends everything; tasks that are processes run on.
     pub async fn stop(self) {
-        self.shutdown.begin();
+        self.shared.process.shutdown.begin();
         self.ended().await;
+    }
+
+    /// Ends everything, and kills the tasks of the simulated clusters.
+    ///
+    /// # Errors
+    /// A work folder cannot be read, or a process does not go.
+    pub async fn stop_with_tasks(self) -> Result<()> {
+        self.shared.process.shutdown.begin();
+        self.shared.process.shutdown.finished().await;
+        self.masters.power_all_off().await
+    }
+
+    /// Takes a simulated cluster away, as a site that loses its power: its shard, its master, and all that
+    /// its hosts run. Returns how many runs lived there.
+    ///
+    /// # Errors
+    /// There is no such cluster, or a process does not go.
+    pub async fn lose_cluster(&self, cluster: &str) -> Result<usize> {
+        if let Some(shard) = self.shards.get(cluster) {
+            shard.begin();
+            shard.finished().await;
+        }
+        self.masters.power_off(cluster).await
+    }
+
+    /// Brings a cluster back that was taken away. Its hosts have what they had stored, and nothing runs
+    /// there. What its new shard measures is not in [`Running::exposition`].
+    ///
+    /// # Errors
+    /// There is no such cluster, or a port is taken.
+    pub async fn bring_cluster_back(&mut self, cluster: &str) -> Result<()> {
+        let masters = self.masters.power_on(cluster).await?.to_string();
+        let metrics = shard_metrics(cluster)?;
+        let shard = ShardStart {
+            cluster: cluster.to_owned(),
+            masters,
+            logs: self.logs,
+            metrics,
+        };
+        let end = self.shared.serve_shard(shard).await?;
+        self.shards.insert(cluster.to_owned(), end);
+        Ok(())
     }
 
     /// Waits for the end of the shutdown, and ends the simulated masters after it.
     pub async fn ended(self) -> End {
-        let end = self.shutdown.finished().await;
+        let end = self.shared.process.shutdown.finished().await;
         self.masters.end().await;
         end
     }
+}
+
+/// What a shard is started with.
+struct ShardStart {
+    cluster: String,
+    /// `host:port`, several with commas between them.
+    masters: String,
+    logs: LogLimits,
+    metrics: Metrics,
 }
 
 /// What all parts share.
@@ -148,9 +205,18 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         masters.end().await;
         bail!(why);
     }
+    let mut shards = BTreeMap::new();
     for (name, masters) in clusters {
         clusters::add(shared.store.as_ref(), &name).await?;
-        shared.serve_shard(name, &masters, config.logs).await?;
+        let metrics = shard_metrics(&name)?;
+        shared.metrics.push(metrics.clone());
+        let shard = ShardStart {
+            cluster: name.clone(),
+            masters,
+            logs: config.logs,
+            metrics,
+        };
+        shards.insert(name, shared.serve_shard(shard).await?);
     }
     let resource_manager = metrics_of(&[("role", "resource-manager")])?;
     shared.metrics.push(resource_manager.clone());
@@ -164,10 +230,11 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     Ok(Running {
         address,
         writes,
-        shutdown: shared.process.shutdown,
+        shared,
+        shards,
+        logs: config.logs,
         masters,
         folder,
-        metrics: shared.metrics,
     })
 }
 
@@ -180,6 +247,10 @@ fn forgotten(url: &str, n_tracked: usize) -> Option<String> {
              begin with an empty one; no job controls these tasks then"
         )
     })
+}
+
+fn shard_metrics(cluster: &str) -> Result<Metrics> {
+    Ok(metrics_of(&[("role", "shard"), ("cluster", cluster)])?)
 }
 
 fn counted(store: Arc<dyn Store>, writes: Arc<AtomicU64>) -> Arc<dyn Store> {
@@ -218,28 +289,42 @@ impl Shared {
         Ok(())
     }
 
-    async fn serve_shard(&mut self, cluster: String, masters: &str, logs: LogLimits) -> Result<()> {
-        let metrics = metrics_of(&[("role", "shard"), ("cluster", &cluster)])?;
-        let needs = self.process.needs(&metrics)?;
-        let contacts = self
-            .process
-            .watch(needs, self.membership.clone(), self.store.clone());
+    /// Serves a shard until its process ends, or until the end that is returned begins.
+    async fn serve_shard(&self, shard: ShardStart) -> Result<Shutdown> {
+        let ShardStart {
+            cluster,
+            masters,
+            logs,
+            metrics,
+        } = shard;
+        let process = Process {
+            shutdown: Shutdown::new(SHARD_GRACE),
+            ..self.process.clone()
+        };
+        let (whole, own) = (self.process.shutdown.token(), process.shutdown.clone());
+        self.process.shutdown.spawn(async move {
+            whole.run_until_cancelled(own.token().cancelled_owned()).await;
+            own.begin();
+            // The grace of the process is the one that counts.
+            while own.finished().await != End::Drained {}
+        });
+        let needs = process.needs(&metrics)?;
+        let contacts = process.watch(needs, self.membership.clone(), self.store.clone());
         let parts = echelon_shard::Parts {
-            store: observed(self.store.clone(), &metrics, &self.process.readiness)?,
+            store: observed(self.store.clone(), &metrics, &process.readiness)?,
             membership: self.membership.clone(),
-            clock: self.process.clock.clone(),
-            metrics: metrics.clone(),
-            readiness: self.process.readiness.clone(),
+            clock: process.clock.clone(),
+            metrics,
+            readiness: process.readiness.clone(),
             contacts,
             build: BUILD.to_owned(),
-            shutdown: self.process.shutdown.clone(),
+            shutdown: process.shutdown.clone(),
         };
-        self.metrics.push(metrics);
         let config = echelon_shard::Config {
             listen: Common::default().listen,
             advertise: None,
             cluster,
-            mesos: shard::plain_mesos(masters)?,
+            mesos: shard::plain_mesos(&masters)?,
             holder: unique_name(),
             seed: rand::random(),
             timing: echelon_shard::DriverTiming {
@@ -248,7 +333,7 @@ impl Shared {
             },
         };
         echelon_shard::serve(config, parts).await?;
-        Ok(())
+        Ok(process.shutdown)
     }
 
     async fn serve_gateway(&self, listen: SocketAddr) -> Result<SocketAddr> {

@@ -4,6 +4,7 @@
 mod account;
 mod fetch;
 mod http;
+mod power_off;
 mod probe;
 mod process;
 mod refusal;
@@ -12,6 +13,7 @@ mod runner;
 mod sandbox;
 mod supervise;
 
+pub(crate) use power_off::kill_all;
 pub(crate) use runner::Runner;
 pub(crate) use sandbox::Sandbox;
 pub use supervise::supervise;

@@ -3,7 +3,7 @@
 //!
 //! What Mesos does is decided in `sim/mesos`; here bytes, processes and files meet it. It is a stand-in for
 //! development and tests: the product drives real Mesos. [`serve`] starts it, [`supervise`] is what each task's
-//! supervisor process runs.
+//! supervisor process runs, and [`power_off`] is the loss of all its hosts.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -24,4 +24,4 @@ mod server;
 pub use config::{AgentShape, Config, Exec, Mode, ServeError};
 pub use echelon_sim_mesos::{AgentId, Bundle, Span, Virtual};
 pub use exec::supervise;
-pub use server::{Running, serve};
+pub use server::{Running, power_off, serve};

@@ -4,7 +4,7 @@ use crate::agent::{self, AgentApi};
 use crate::authentication::Credentials;
 use crate::config::{AgentShape, Config, Exec, Mode, ServeError};
 use crate::engine::Engine;
-use crate::exec::{Runner, Sandbox};
+use crate::exec::{Runner, Sandbox, kill_all};
 use crate::host_ports::HostPorts;
 use crate::http;
 use crate::journal::Journal;
@@ -137,6 +137,22 @@ pub async fn serve(config: Config, shutdown: &Shutdown) -> Result<Running, Serve
     })
 }
 
+/// Kills all that runs in the work folder of a cluster that is not served: the loss of all its hosts at once.
+/// Nothing notes an end, so the agents report these tasks as failed when the folder is served again. Returns
+/// how many runs lived.
+///
+/// # Errors
+/// `ServeError::Locked` while it is served, `ServeError::WorkDir` when the folder cannot be read or a process
+/// is still there after 5 s.
+pub async fn power_off(work_dir: &Path) -> Result<usize, ServeError> {
+    let _lock = Lock::take(work_dir)?;
+    let killed = kill_all(work_dir).await;
+    killed.map_err(|source| ServeError::WorkDir {
+        path: work_dir.to_owned(),
+        source,
+    })
+}
+
 /// What is kept in a work folder.
 struct Kept {
     journal: Journal,
@@ -155,17 +171,12 @@ impl Kept {
         std::fs::create_dir_all(folder).map_err(failed)?;
         // Tasks get this path, and find it from their own folders.
         let folder = folder.canonicalize().map_err(failed)?;
-        let lock = File::create(folder.join("lock")).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(ServeError::Locked(folder)),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        let lock = Lock::take(&folder)?;
         let (journal, records) = Journal::open(&folder).map_err(failed)?;
         Ok(Self {
             journal,
             records,
-            lock: Lock(lock),
+            lock,
             exec: Exec {
                 work_dir: folder,
                 ..exec.clone()
@@ -177,6 +188,21 @@ impl Kept {
 /// A work folder's lock. A process that is just being started may share the file for a moment, so giving it up is said.
 #[derive(Debug)]
 struct Lock(File);
+
+impl Lock {
+    fn take(folder: &Path) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::WorkDir {
+            path: folder.to_owned(),
+            source,
+        };
+        let lock = File::create(folder.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self(lock)),
+            Err(TryLockError::WouldBlock) => Err(ServeError::Locked(folder.to_owned())),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+}
 
 impl Drop for Lock {
     fn drop(&mut self) {

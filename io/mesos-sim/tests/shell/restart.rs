@@ -2,7 +2,7 @@
 
 use crate::client::{Framework, cluster, file, task};
 use crate::processes::{process_lives, until};
-use echelon_io_mesos_sim::ServeError;
+use echelon_io_mesos_sim::{ServeError, power_off};
 use echelon_io_process::{Shutdown, shutdown::End};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
@@ -70,6 +70,42 @@ async fn tasks_outlive_a_restart_and_their_ends_are_told() {
     let finished = framework.state("lives", TaskState::TaskFinished).await;
     assert_eq!(finished.container_status.unwrap().executor_pid, Some(pid));
     assert_eq!(file(&second, &id, "lives", "stdout").await, "done\n");
+}
+
+#[tokio::test]
+async fn what_ran_when_the_power_went_is_gone_and_reported_as_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(first.address, None).await;
+    let id = framework.id.clone();
+    let line = "trap '' TERM; sleep 1000 & echo $! > ../../../child; wait";
+    framework.launch(task("runs", line)).await;
+    let running = framework.state("runs", TaskState::TaskRunning).await;
+    let pid = running.container_status.unwrap().executor_pid.unwrap();
+    let agent = first.agents[0].0.clone();
+    let executors = folder
+        .path()
+        .join("agents")
+        .join(agent.as_str())
+        .join("frameworks")
+        .join(&id.value)
+        .join("executors");
+    let child = || std::fs::read_to_string(executors.join("child")).unwrap_or_default();
+    until(|| child().ends_with('\n')).await;
+    let child = child().trim().parse().unwrap();
+    let refused = power_off(folder.path()).await.unwrap_err();
+    assert!(matches!(refused, ServeError::Locked(_)), "{refused}");
+    assert!(process_lives(pid) && process_lives(child));
+    stop(shutdown).await;
+    drop(first);
+
+    assert_eq!(power_off(folder.path()).await.unwrap(), 1);
+    until(|| !process_lives(pid) && !process_lives(child)).await;
+    assert_eq!(power_off(folder.path()).await.unwrap(), 0);
+    let (second, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(second.address, Some(&id)).await;
+    let ended = framework.state("runs", TaskState::TaskFailed).await;
+    assert_eq!(ended.reason(), Reason::ExecutorTerminated);
 }
 
 #[tokio::test]
