@@ -1,7 +1,10 @@
 //! Why instances of a job wait, and what to do where no change of demand or capacity helps. The changes that
 //! admit what waits are computed by the resource manager's leader, which has tried them.
 
+mod loss_outlook;
+
 use crate::error::ApiError;
+use crate::explain::loss_outlook::loss_outlook;
 use crate::instances::{self, InstanceView};
 use crate::jobs;
 use crate::lookup;
@@ -47,7 +50,7 @@ pub async fn explain_job<F: Facts>(facts: &F, job: &JobRef, now: Timestamp) -> R
     waiting.sort_by_key(|w| std::cmp::Reverse(w.count));
     let silent = seen.iter().filter(|v| is_silent(v)).count();
     let unwell: Vec<InstanceView> = seen.into_iter().filter(is_unwell).take(SHOWN).collect();
-    let mut advice = advise(&view, &waiting, &unwell);
+    let mut advice = advise(&view, &waiting, &unwell, now);
     if silent > 0 {
         advice.push(format!(
             "{silent} instances are on hosts that are silent: `echelon job instances {}` says of each when it is replaced",
@@ -99,7 +102,7 @@ fn is_unwell(view: &InstanceView) -> bool {
         )
 }
 
-fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Vec<String> {
+fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView], now: Timestamp) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |text: String| {
         if !out.contains(&text) {
@@ -126,11 +129,14 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView]) -> Ve
             Some(count) => format!("the {count} instances"),
             None => "an unknown number of instances".to_owned(),
         };
+        let outlook = view.spec.as_ref().zip(part.silence).filter(|_| runs);
+        let outlook = outlook.map(|(spec, silence)| format!("; {}", loss_outlook(spec, silence, now)));
         say(format!(
-            "cluster {} is {}: what is shown of {there} there is {}",
+            "cluster {} is {}: what is shown of {there} there is {}{}",
             part.name,
             part.health,
-            unconfirmed_for(part.age)
+            unconfirmed_for(part.age),
+            outlook.unwrap_or_default()
         ));
     }
     let failed = |i: &&InstanceView| {
@@ -351,6 +357,7 @@ mod tests {
             no_manager_since,
             unseen: None,
             instances: None,
+            silence: None,
         };
         let said = |code, cluster: &str| Waiting {
             group: GroupName::new("main"),

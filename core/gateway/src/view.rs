@@ -6,7 +6,7 @@ use crate::port::Facts;
 use crate::sightings::Sightings;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat};
-use echelon_core_model::health::{ClusterHealth, Health};
+use echelon_core_model::health::{ClusterHealth, CurrentSilence, Health};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, Head, JobState, Progress};
 use echelon_core_model::pool::PoolPaths;
@@ -85,6 +85,8 @@ pub struct Part {
     pub unseen: Option<String>,
     /// Instances of the job that are assigned to it; none: they were not counted.
     pub instances: Option<u64>,
+    /// Its present silence; none: it is not cut off or without Mesos, as far as is known.
+    pub silence: Option<CurrentSilence>,
 }
 
 impl Part {
@@ -195,8 +197,10 @@ impl Federation {
     #[must_use]
     pub fn part(&self, id: &ClusterId, now: Timestamp) -> Part {
         let health = self.states.get(id).map(|s| &s.health);
+        let declared = self.clusters.get(id).and_then(|cluster| cluster.declared);
         let moments = self.moments(id);
         Part {
+            silence: health.and_then(|health| health.current_silence(declared)),
             id: id.clone(),
             name: self.name(id),
             health: health.map(|h| h.health).unwrap_or_default(),

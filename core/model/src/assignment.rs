@@ -246,13 +246,25 @@ impl Assignment {
         self.ranges(group).iter().map(|r| r.range).collect()
     }
 
-    /// The indexes of a group that are bound next: the lowest `n` that are assigned to no cluster and not withdrawn.
+    /// Indexes of a group that are bound nowhere and of which a last holder has records that count for the next one.
+    #[must_use]
+    pub fn unbound_with_records(&self, group: &GroupName) -> RangeSet {
+        let sets = self.released.get(group).into_iter().flatten();
+        let with_records = sets.filter(|(holder, _)| holder.cluster.is_some());
+        with_records.fold(RangeSet::new(), |all, (_, set)| all.union(set))
+    }
+
+    /// The `n` indexes of a group that are bound next, of those that are assigned to no cluster and not withdrawn: first
+    /// those that have records at a last holder, then the lowest. What a lost cluster gave up is one of the former: it may
+    /// run there still, so no other index takes its place.
     #[must_use]
     pub fn unbound(&self, group: &GroupName, withdrawn: &RangeSet, n: u64) -> RangeSet {
-        let taken = self.assigned(group).union(withdrawn);
-        let end = taken.count().saturating_add(n);
+        let again = self.unbound_with_records(group).minus(withdrawn).lowest(n);
+        let taken = self.assigned(group).union(withdrawn).union(&again);
+        let left = n.saturating_sub(again.count());
+        let end = taken.count().saturating_add(left);
         let all = RangeSet::below(u32::try_from(end).unwrap_or(u32::MAX));
-        all.minus(&taken).lowest(n)
+        all.minus(&taken).lowest(left).union(&again)
     }
 
     /// An upper bound of its encoded bytes, in all its rows.

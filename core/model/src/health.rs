@@ -299,6 +299,16 @@ impl ClusterHealth {
         }
     }
 
+    /// Its present silence, if it is silent, with what was declared of that one.
+    #[must_use]
+    pub fn current_silence(&self, declared: Option<DeclaredHealth>) -> Option<CurrentSilence> {
+        let declared = declared.filter(|declared| declared.silence == self.silence);
+        self.health.is_silence().then_some(CurrentSilence {
+            waited: self.waited,
+            declared: declared.map(|declared| declared.as_what),
+        })
+    }
+
     /// How long the hold after a bad state is.
     #[must_use]
     pub fn hold(&self) -> Span {
@@ -458,6 +468,15 @@ pub struct DeclaredHealth {
     pub silence: u64,
     /// What was declared.
     pub as_what: Declaration,
+}
+
+/// The present silence of a cluster, as far as it decides when what runs there is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CurrentSilence {
+    /// For how long it has been counted.
+    pub waited: Span,
+    /// What an operator has declared in it.
+    pub declared: Option<Declaration>,
 }
 
 /// What operators declare of a silent cluster.

@@ -20,6 +20,7 @@ use crate::lifecycle::tombstones::Tombstone;
 use crate::orders::resends::Resends;
 use crate::picture::Picture;
 use crate::returns::start_bans::StartBanning;
+use crate::returns::stored_releases::StoredReleases;
 use crate::storage::filing::Filing;
 use crate::storage::flows::Flows;
 use crate::storage::operations::Ops;
@@ -137,6 +138,8 @@ pub struct ResourceManager {
     pub(crate) sum_faults: SumFaults,
     /// Where starts are forbidden, and what goes elsewhere from there.
     pub(crate) start_banning: StartBanning,
+    /// Reads of what shards that hear no resource manager have released.
+    pub(crate) stored_releases: StoredReleases,
     /// What this leader observes of itself.
     pub(crate) self_observation: SelfObservation,
 }
@@ -215,6 +218,7 @@ impl ResourceManager {
             told_rows: BTreeSet::new(),
             sum_faults: SumFaults::default(),
             start_banning: StartBanning::default(),
+            stored_releases: StoredReleases::default(),
             self_observation: SelfObservation::default(),
         }
     }
@@ -454,6 +458,7 @@ impl ResourceManager {
         self.aside.clear();
         self.told_rows.clear();
         self.start_banning = StartBanning::default();
+        self.stored_releases = StoredReleases::default();
         self.self_observation = SelfObservation::default();
         self.due = false;
         self.all_read = false;

@@ -7,6 +7,7 @@
 
 mod contention;
 pub(crate) mod start_bans;
+pub(crate) mod stored_releases;
 pub(crate) mod unbegun;
 
 use crate::admission::binding::{allowance, quota_elsewhere};
@@ -15,7 +16,7 @@ use crate::admission::{GrantChange, GrantTarget};
 use crate::assignment::indexes::{mark, missing};
 use crate::assignment::ranges::{Cut, change};
 use crate::demand::request::{avoided, have, terms_of, unit_of};
-use crate::demand::slices::{Line, is_unplaced, lines};
+use crate::demand::slices::{Line, is_unplaced, keeps_from_beginning, lines};
 use crate::demand::{daemons, host_limits};
 use crate::facts::job::{Avoided, JobView};
 use crate::facts::slice::{SliceCount, SliceKey};
@@ -149,12 +150,14 @@ struct Idle<'a> {
     most: u64,
 }
 
-/// Instances of a slice that are granted and find no host.
+/// Instances of a slice that are granted and cannot begin.
 struct Stuck {
     /// How many of the slice are granted.
     granted: u64,
-    /// How many of these find no host.
+    /// How many of these cannot begin, whatever they wait for.
     count: u64,
+    /// How many of these find no host.
+    unplaced: u64,
     /// Preemption may make capacity for them on hosts.
     hopeful: bool,
     /// They have found none for so long that smaller work may have their capacity.
@@ -254,10 +257,14 @@ impl Returns<'_> {
         view.is_some_and(|c| c.desired_state() == DesiredState::Removing)
     }
 
-    /// Whether nothing can begin at a cluster, as far as its health goes, while its shard reports.
+    /// Whether a cluster takes no new work, as far as its health goes, while its shard reports, or is asked and answers
+    /// by storage. The last report of such a shard may be old, so it is asked for what has not begun by its own word.
     fn cannot_start(&self, cluster: &ClusterId) -> bool {
         let view = self.picture.facts.clusters.get(cluster);
-        self.is_heard(cluster) && view.is_some_and(|c| c.new_work() == NewWork::Refused)
+        view.is_some_and(|view| {
+            let answers = self.is_heard(cluster) || view.epoch_without_manager().is_some();
+            answers && view.new_work() == NewWork::Refused
+        })
     }
 
     /// What has not begun at a cluster that cannot start work goes elsewhere, with a grant or without, if
@@ -352,14 +359,16 @@ impl Returns<'_> {
         }
     }
 
-    /// Work that is granted and finds no host goes to a cluster with capacity. If there is none, its grant is
-    /// of more use to other work that waits for capacity of its pools, or for smaller pieces of its cluster.
+    /// Work that is granted and cannot begin goes to a cluster with capacity, whatever it waits for. If there is none and
+    /// it finds no host, its grant is of more use to other work that waits for capacity of its pools, or for smaller
+    /// pieces of its cluster.
     fn unplaced(&mut self, of: GroupOf<'_>, job: &mut JobView, line: &Line, report: &SliceReport) {
         let GroupOf { id, spec, group } = of;
         let key = &line.key;
         let Some(Stuck {
             granted,
             count,
+            unplaced,
             hopeful,
             in_pieces,
         }) = self.stuck(id, job, key, report)
@@ -375,14 +384,14 @@ impl Returns<'_> {
         let elsewhere: u64 = shares.iter().map(|s| s.count).sum();
         let count = if elsewhere > 0 {
             elsewhere
-        } else if hopeful && !beyond {
-            // Capacity may be made for it on hosts here.
+        } else if unplaced == 0 || hopeful && !beyond {
+            // It may begin here yet: offers come, or capacity is made for it on hosts.
             return;
         } else if beyond
             || self.contention().is_about_pool(&spec.pool)
-            || in_pieces && self.is_wanted_in_pieces(&key.cluster, unit.shape.times(count))
+            || in_pieces && self.is_wanted_in_pieces(&key.cluster, unit.shape.times(unplaced))
         {
-            count
+            unplaced
         } else {
             return;
         };
@@ -395,7 +404,7 @@ impl Returns<'_> {
         self.avoid(job, &key.group, &key.cluster);
     }
 
-    /// The instances of a slice that have found no host for long enough, if there are any.
+    /// The instances of a slice that could not begin for long enough, if there are any.
     fn stuck(&self, id: JobId, job: &JobView, key: &SliceKey, report: &SliceReport) -> Option<Stuck> {
         if !self.is_heard(&key.cluster) {
             return None;
@@ -405,11 +414,11 @@ impl Returns<'_> {
             .get(key)
             .filter(|g| report.grant_number >= g.number())?;
         let long = |since: Timestamp| self.now.since(since) >= self.spill_after;
-        let unplaced = report
-            .waiting
-            .iter()
-            .filter(|(r, _, since)| is_unplaced(r.code) && long(*since));
-        let count: u64 = unplaced.map(|(_, n, _)| *n).sum();
+        let for_long = || report.waiting.iter().filter(|(.., since)| long(*since));
+        let kept = for_long().filter(|(r, ..)| keeps_from_beginning(r.code));
+        let count: u64 = kept.map(|(_, n, _)| *n).sum();
+        let unplaced = for_long().filter(|(r, ..)| is_unplaced(r.code));
+        let unplaced: u64 = unplaced.map(|(_, n, _)| *n).sum();
         // What has run and waits for the next run goes elsewhere as well.
         let stays = report
             .active
@@ -426,6 +435,7 @@ impl Returns<'_> {
         (count > 0).then(|| Stuck {
             granted: grant.granted(),
             count,
+            unplaced: unplaced.min(count),
             hopeful,
             in_pieces,
         })
@@ -760,14 +770,14 @@ impl Returns<'_> {
         }
         let is_stuck = |(line, report): &(&Line, Option<&SliceReport>)| {
             let stuck = report.and_then(|r| self.stuck(id, job, &line.key, r));
-            stuck.is_some_and(|stuck| !stuck.hopeful || elsewhere.is_some())
+            stuck.is_some_and(|stuck| stuck.unplaced > 0 && (!stuck.hopeful || elsewhere.is_some()))
         };
         let stuck = reports.iter().any(is_stuck);
         let granted = lines.iter().any(|l| l.allocated > 0);
         // A gang's shard declines offers that do not suffice for all of it. Where capacity is short, the gang
         // waits for offers most of the time, and for hosts in between.
         let mut waiting = reports.iter().filter_map(|(_, r)| *r).flat_map(|r| &r.waiting);
-        let unplaced = waiting.any(|(r, ..)| is_unplaced(r.code) || r.code == ReasonCode::AwaitingOffer);
+        let unplaced = waiting.any(|(r, ..)| keeps_from_beginning(r.code));
         if self.is_claimant(id, &first.cluster) || granted && !unplaced {
             self.changed |= job.idle.remove(&first).is_some();
             return;

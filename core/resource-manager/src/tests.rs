@@ -48,6 +48,7 @@ mod shard;
 mod shared_specs;
 mod silent;
 mod states;
+mod stored_releases;
 mod sums;
 mod tombstones;
 mod unhealthy;

@@ -35,6 +35,7 @@ impl ResourceManager {
             self.judge_clusters(now, out);
             self.remove_clusters(now, out);
             self.keep_start_bans(now, out);
+            self.keep_reading_releases(now, out);
             self.ask_about_classes(out);
             self.settle_resume(now, out);
             self.remove_tombstones(now, out);

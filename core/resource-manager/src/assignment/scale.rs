@@ -1,12 +1,13 @@
 //! Indexes that a job loses when it becomes smaller, and gets when it grows.
 
-use crate::assignment::indexes::{kept, mark};
+use crate::assignment::indexes::{kept, mark, missing};
 use crate::assignment::ranges::{Cut, change};
+use crate::assignment::release::forget_records;
 use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster_choice::{ClusterChoice, Spread};
-use echelon_core_model::{ClusterId, RangeSet, ReasonCode};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode};
 use echelon_core_routing::split::{Place, SplitOrder, SplitRule, add};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,23 @@ pub(crate) fn scale(job: &mut JobView, clusters: &BTreeMap<ClusterId, ClusterVie
             change(ranges, &back, Cut::Kept, |r| {
                 Some(AssignedRange { releasing: None, ..r })
             });
+        }
+    }
+}
+
+/// Indexes that are bound nowhere and that the job does not need any more count as scaled away. So a shard that gave one
+/// of them up, or of which it was taken while it was silent, ends what still runs of it.
+pub(crate) fn forget_unneeded(job: &mut JobView, id: JobId) {
+    let groups: Vec<GroupName> = job.decided.released.keys().cloned().collect();
+    for group in groups {
+        let withdrawn = job
+            .running()
+            .map_or_else(RangeSet::new, |spec| spec.rules.withdrawn(&group));
+        let unbound = job.decided.unbound_with_records(&group);
+        let needed = unbound.minus(&withdrawn).lowest(missing(job, &group));
+        let unneeded = unbound.minus(&needed);
+        if !unneeded.is_empty() {
+            forget_records(job.decided.make_mut(id), &group, &unneeded);
         }
     }
 }

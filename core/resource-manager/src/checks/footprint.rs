@@ -61,6 +61,7 @@ impl ResourceManager {
             told_rows,
             sum_faults: _,
             start_banning,
+            stored_releases,
             self_observation: _,
         } = self;
         let mut out = of_picture(picture);
@@ -86,6 +87,7 @@ impl ResourceManager {
             ("set aside", aside.len()),
             ("told rows", told_rows.len()),
             ("moves of a silence", start_banning.footprint()),
+            ("stored releases", stored_releases.footprint()),
         ]);
         out
     }

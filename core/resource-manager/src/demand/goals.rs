@@ -25,7 +25,8 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
     let mut out = FollowedGoals::default();
     let found = facts.clusters.values().any(|cluster| cluster.found.has_some());
     for id in jobs {
-        let follows = |j: &JobView| found || !j.is_unbound() || j.is_daemon();
+        let has_some = |j: &JobView| !j.is_unbound() || !j.decided.released.is_empty();
+        let follows = |j: &JobView| found || has_some(j) || j.is_daemon();
         let live =
             |j: &&JobView| j.is_live() && (j.spec.is_some() || j.desired() != Desired::Running) && follows(j);
         let live = facts.jobs.get(id).filter(live);
@@ -45,6 +46,7 @@ pub(crate) fn follow_goals(facts: &mut FederationFacts, jobs: &BTreeSet<JobId>) 
                 .extend(lost.into_iter().map(|cluster| (*id, cluster)));
         }
         scale::scale(&mut job, &facts.clusters);
+        scale::forget_unneeded(&mut job, *id);
         let spec = job.running().filter(|s| s.kind == JobKind::Daemon);
         let bound = spec.filter(|s| facts.hierarchy.leaf(&s.pool).is_some());
         if let (Some(spec), true) = (bound, facts.awaiting.is_none()) {

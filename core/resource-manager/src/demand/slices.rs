@@ -75,3 +75,19 @@ pub(crate) fn is_somewhere_unplaced(lines: &[Line]) -> bool {
 pub(crate) fn is_unplaced(code: ReasonCode) -> bool {
     code.layer() == Layer::Placement && code != ReasonCode::AwaitingOffer
 }
+
+/// Whether a shard's reason keeps what is granted from beginning, whatever it is. The others are no fault of the cluster:
+/// a grant or records are on their way, a gang is not complete, or what has run waits for its next run.
+pub(crate) fn keeps_from_beginning(code: ReasonCode) -> bool {
+    !matches!(
+        code,
+        ReasonCode::AwaitingGrant
+            | ReasonCode::Moved
+            | ReasonCode::GangWaits
+            | ReasonCode::Backoff
+            | ReasonCode::CrashLooping
+            | ReasonCode::MassLoss
+            | ReasonCode::TooManyOlderRuns
+            | ReasonCode::KillsOff
+    )
+}

@@ -248,6 +248,15 @@ impl ClusterView {
         self.is_settled() || self.fulls > 0
     }
 
+    /// The epoch of its shard's leader, if that serves and hears no resource manager while its heartbeats change. It acts
+    /// by what it reads from storage then.
+    pub(crate) fn epoch_without_manager(&self) -> Option<Epoch> {
+        let health = self.state.as_ref().map(|state| &state.health)?;
+        let is_cut = self.link.is_none() && health.causes.contains(&HealthCause::StreamSilent);
+        let (beat, _) = self.heartbeat.as_ref().filter(|_| is_cut)?;
+        beat.no_manager_since.map(|_| beat.epoch)
+    }
+
     /// Whether grants may be raised there.
     #[must_use]
     pub fn takes_grants(&self) -> bool {

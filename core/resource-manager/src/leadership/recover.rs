@@ -365,6 +365,9 @@ impl ResourceManager {
             (Purpose::SilentBlocks(cluster, job), OpResult::Partial(..)) => {
                 self.silent_blocks_unread(&cluster, job);
             }
+            (Purpose::StoredRelease(cluster), OpResult::Partial(..)) => {
+                self.stored_release_read(&cluster, Vec::new(), now, out);
+            }
             // Whichever write came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),
             (Purpose::RemoveHead(job), OpResult::Decided(d)) => self.head_removed(job, d),

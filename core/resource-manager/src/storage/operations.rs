@@ -43,6 +43,10 @@ pub enum Purpose {
     SecondLook(ClusterId),
     /// Reads what a silent cluster has stored of a job.
     SilentBlocks(ClusterId, JobId),
+    /// Reads what a shard that hears no resource manager has released of a group.
+    StoredRelease(ClusterId),
+    /// Reads who leads that shard, after such rows.
+    ReleasedBy(ClusterId),
     /// Reads the switches.
     Control,
     /// Reads pools.

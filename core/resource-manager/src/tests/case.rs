@@ -93,6 +93,8 @@ pub struct Case {
     checked: Option<u64>,
     next_link: u64,
     beats: u64,
+    /// Clusters to whose living shards no stream can be opened.
+    pub without_stream: BTreeSet<ClusterId>,
 }
 
 impl Case {
@@ -130,6 +132,7 @@ impl Case {
             checked: None,
             next_link: 1,
             beats: 0,
+            without_stream: BTreeSet::new(),
         }
     }
 
@@ -587,7 +590,7 @@ impl Case {
         let Some(shard) = self.shards.get_mut(cluster).filter(|s| s.cores > 0) else {
             return;
         };
-        if self.links.contains_key(cluster) {
+        if self.links.contains_key(cluster) || self.without_stream.contains(cluster) {
             return;
         }
         let link = LinkId(self.next_link);
@@ -705,7 +708,9 @@ impl Case {
             .map(|s| s.id.clone())
             .collect();
         for cluster in alive {
+            let is_heard = self.links.contains_key(&cluster);
             let heartbeat = Heartbeat {
+                no_manager_since: (!is_heard).then_some(self.now),
                 cluster: cluster.clone(),
                 epoch: Epoch(1),
                 at: self.now,
@@ -716,7 +721,6 @@ impl Case {
                 address: String::new(),
                 trouble: None,
                 loss: None,
-                no_manager_since: None,
             };
             self.store.perform(Op::Commit(Batch {
                 owner: Role::Shard(cluster),

@@ -4,8 +4,9 @@ use crate::tests::case::{Case, batch, service};
 use crate::tests::silent::{ban, beat, launching, store_record};
 use echelon_core_model::health::{Declaration, DeclaredHealth, Health, ShardSigns};
 use echelon_core_model::instance::{Ended, InstanceRecord, Run};
+use echelon_core_model::job::Desired;
 use echelon_core_model::spec::OnSilence;
-use echelon_core_model::{ClusterId, GroupName, JobId, ReasonCode, RunState, Span};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::JobBuilder;
 
 pub fn running() -> InstanceRecord {
@@ -200,17 +201,24 @@ fn nothing_is_replaced_while_most_clusters_are_silent() {
     assert_eq!(running, 8, "all that c has place for");
 }
 
-/// With `never` the doubt of the same case does not end by its time, but by an operator's word.
-#[test]
-fn a_doubt_that_never_ends_is_ended_by_an_operator() {
+/// A service at the first of these clusters, which is cut off together with `b`, so that the leader doubts itself. The
+/// other one is well.
+fn most_are_silent() -> (Case, JobId, &'static str, &'static str) {
     let mut case = Case::with(&[("a", 8), ("b", 8), ("c", 8)]);
-    case.rm.config.doubt_at_most = None;
     let job = case.job(1, service(2).only(&["a", "c"]).on_cluster_loss(replace_after(3)));
     case.run_for(Span::seconds(8));
     let home = if case.ranges(job).contains("@a") { "a" } else { "c" };
     let other = if home == "a" { "c" } else { "a" };
     cut(&mut case, home);
     cut(&mut case, "b");
+    (case, job, home, other)
+}
+
+/// With `never` the doubt of the same case does not end by its time, but by an operator's word.
+#[test]
+fn a_doubt_that_never_ends_is_ended_by_an_operator() {
+    let (mut case, job, home, other) = most_are_silent();
+    case.rm.config.doubt_at_most = None;
     case.run_for(Span::minutes(150));
     assert_eq!(health(&case, home), Health::CutOff);
     assert_eq!(case.shard(other).running(job).len(), 0);
@@ -223,13 +231,7 @@ fn a_doubt_that_never_ends_is_ended_by_an_operator() {
 
 #[test]
 fn the_wait_goes_on_once_the_others_are_back() {
-    let mut case = Case::with(&[("a", 8), ("b", 8), ("c", 8)]);
-    let job = case.job(1, service(2).only(&["a", "c"]).on_cluster_loss(replace_after(3)));
-    case.run_for(Span::seconds(8));
-    let home = if case.ranges(job).contains("@a") { "a" } else { "c" };
-    let other = if home == "a" { "c" } else { "a" };
-    cut(&mut case, home);
-    cut(&mut case, "b");
+    let (mut case, job, _, other) = most_are_silent();
     case.run_for(Span::minutes(10));
     assert_eq!(case.shard(other).running(job).len(), 0);
     case.shard("b").cores = 8;
@@ -273,7 +275,7 @@ fn a_heartbeat_between_two_leaders_begins_a_new_silence() {
     assert_eq!(case.shard(other_of(home)).running(job).len(), 4);
 }
 
-fn lose_mesos(case: &mut Case, cluster: &str) {
+pub fn lose_mesos(case: &mut Case, cluster: &str) {
     case.shard(cluster).unplaceable = Some(ReasonCode::MesosUnavailable);
     let signs = ShardSigns {
         subscribed: false,
@@ -422,4 +424,51 @@ fn reservations_shrink_in_proportion_when_a_cluster_is_lost() {
     case.run_for(Span::minutes(2));
     let active = jobs.map(|job| case.shard("b").running(job).len());
     assert_eq!(active, [6, 2]);
+}
+
+/// A service of four at `a`, which gave all of it up, while `b` has capacity for two.
+fn half_moved() -> (Case, JobId, &'static str) {
+    let (mut case, job, home) = runs(service(4).on_cluster_loss(replace_after(3)));
+    case.shard(other_of(home)).cores = 2;
+    cut(&mut case, home);
+    case.run_for(Span::seconds(240));
+    assert_eq!(case.shard(other_of(home)).running(job).len(), 2);
+    (case, job, home)
+}
+
+/// The indexes of a job that are bound nowhere, by whether records of them count for the next holder.
+fn unbound(case: &Case, job: JobId) -> (Vec<u32>, Vec<u32>) {
+    let assignment = case.assignment(job).unwrap();
+    let group = GroupName::new("main");
+    let with_records = assignment.unbound_with_records(&group);
+    let sets = assignment.released.get(&group).into_iter().flatten();
+    let all = sets.fold(RangeSet::new(), |all, (_, set)| all.union(set));
+    let numbers = |set: &RangeSet| set.numbers().map(|n| n.0).collect();
+    (numbers(&with_records), numbers(&all.minus(&with_records)))
+}
+
+/// The lost cluster may run it still, and ends it when it is back, since it reads that the index is scaled away.
+#[test]
+fn what_was_given_up_and_is_not_wanted_any_more_is_scaled_away() {
+    let (mut case, job, _) = half_moved();
+    assert_eq!(unbound(&case, job), (vec![2, 3], vec![]));
+    case.scale(job, 3);
+    case.run_for(Span::seconds(5));
+    assert_eq!(unbound(&case, job), (vec![2], vec![3]));
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(5));
+    assert_eq!(unbound(&case, job).0, Vec::<u32>::new());
+}
+
+/// The same where nothing of the job is assigned any more.
+#[test]
+fn a_stop_reaches_what_was_given_up_as_a_whole() {
+    let (mut case, job, home) = runs(service(4).on_cluster_loss(replace_after(3)));
+    case.shard(other_of(home)).cores = 0;
+    cut(&mut case, home);
+    case.run_for(Span::seconds(240));
+    assert_eq!(unbound(&case, job), (vec![0, 1, 2, 3], vec![]));
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(5));
+    assert_eq!(unbound(&case, job), (vec![], vec![0, 1, 2, 3]));
 }

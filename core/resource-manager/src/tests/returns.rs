@@ -311,6 +311,47 @@ fn a_step_of_binding_takes_nothing_from_the_next_cluster() {
     }
 }
 
+/// Offers do not come since another framework holds them, or the shard cannot store an intent, for example.
+#[test]
+fn what_is_granted_and_cannot_begin_goes_elsewhere_whatever_it_waits_for() {
+    for reason in [
+        ReasonCode::AwaitingOffer,
+        ReasonCode::StorageUnavailable,
+        ReasonCode::NoVolumes,
+    ] {
+        let mut case = Case::with(&[("a", 10), ("b", 10)]);
+        for cluster in ["a", "b"] {
+            case.shard(cluster).unplaceable = Some(reason);
+        }
+        let job = case.job(1, service(2));
+        case.run_for(Span::seconds(5));
+        let (home, other) = if case.ranges(job).contains("@a") {
+            ("a", "b")
+        } else {
+            ("b", "a")
+        };
+        case.shard(other).unplaceable = None;
+        case.run_for(Span::seconds(30));
+        assert_eq!(case.active(job), [(other, 2)], "{reason:?} at {home}");
+    }
+}
+
+/// With room for it nowhere else it keeps its place and its grant: offers may come.
+#[test]
+fn what_is_not_offered_a_host_stays_where_no_other_cluster_has_capacity() {
+    let mut case = Case::with(&[("a", 10), ("b", 10)]);
+    case.desire("b", DesiredState::Cordoned);
+    case.shard("a").unplaceable = Some(ReasonCode::AwaitingOffer);
+    let job = case.job(1, service(2));
+    let other = case.job(2, service(9));
+    case.run_for(Span::minutes(2));
+    assert_eq!(case.ranges(job), "0-1@a.1");
+    assert_eq!(case.total_active(other), 0);
+    case.shard("a").unplaceable = None;
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.active(job), [("a", 2)]);
+}
+
 #[test]
 fn what_no_host_takes_is_tried_less_and_less_often() {
     let mut case = Case::with(&[("a", 10), ("b", 10)]);

@@ -1,6 +1,7 @@
 //! Clusters that cannot start work: new work goes elsewhere, and so does what was granted there and has not begun.
 
 use crate::tests::case::{Case, batch, service};
+use crate::tests::lost::lose_mesos;
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::health::{Health, ShardSigns};
 use echelon_core_model::platform::PlatformCause;
@@ -12,16 +13,6 @@ use echelon_core_model::{JobId, ReasonCode, Span};
 fn observe(case: &mut Case, cluster: &str, signs: ShardSigns) {
     case.shard(cluster).signs = signs;
     case.at(cluster, |shard, now| shard.full(now));
-}
-
-fn lose_mesos(case: &mut Case, cluster: &str) {
-    case.shard(cluster).unplaceable = Some(ReasonCode::MesosUnavailable);
-    let signs = ShardSigns {
-        subscribed: false,
-        subscription_age: Span::seconds(20),
-        ..ShardSigns::default()
-    };
-    observe(case, cluster, signs);
 }
 
 fn find_mesos(case: &mut Case, cluster: &str) {
@@ -86,9 +77,9 @@ fn what_was_granted_and_has_not_begun_leaves_after_ten_seconds() {
         let (job, home, other) = granted(&mut case, spec);
         assert_eq!(case.total_active(job), 0);
         lose_mesos(&mut case, home);
-        case.run_for(Span::seconds(9));
+        case.run_for(Span::seconds(7));
         assert_eq!(bound(&case, job).0, home);
-        case.run_for(Span::seconds(6));
+        case.run_for(Span::seconds(8));
         assert!(case.total_active(job) >= 4, "{}", case.ranges(job));
         assert!(
             case.active(job).iter().all(|(at, _)| *at == other),
