@@ -416,16 +416,19 @@ impl Returns<'_> {
         let long = |since: Timestamp| self.now.since(since) >= self.spill_after;
         let for_long = || report.waiting.iter().filter(|(.., since)| long(*since));
         let kept = for_long().filter(|(r, ..)| keeps_from_beginning(r.code));
-        let count: u64 = kept.map(|(_, n, _)| *n).sum();
+        let kept: u64 = kept.map(|(_, n, _)| *n).sum();
         let unplaced = for_long().filter(|(r, ..)| is_unplaced(r.code));
         let unplaced: u64 = unplaced.map(|(_, n, _)| *n).sum();
-        // What has run and waits for the next run goes elsewhere as well.
         let stays = report
             .active
             .saturating_sub(report.preempting + report.between_runs);
-        let count = count
-            .min(report.unstarted.saturating_add(report.between_runs))
-            .min(grant.granted().saturating_sub(stays));
+        // What has run and waits for the next run goes elsewhere only if it finds no host. While it moves it is
+        // unavailable, and no cluster counts that.
+        let unplaced = unplaced.min(report.unstarted.saturating_add(report.between_runs));
+        let others = kept.saturating_sub(unplaced);
+        let others = others.min(report.unstarted.saturating_sub(unplaced));
+        let count = unplaced.saturating_add(others);
+        let count = count.min(grant.granted().saturating_sub(stays));
         let in_pieces = Span(self.spill_after.0.saturating_mul(IN_PIECES));
         let mut waiting = report.waiting.iter();
         let in_pieces =

@@ -10,8 +10,8 @@ use echelon_core_gateway::change::Wish;
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::cluster_choice::ClusterIdentity;
 use echelon_core_model::job::JobState;
-use echelon_core_model::spec::{JobKind, OnSilence};
-use echelon_core_model::{InstanceId, JobId, RunState, Span, TaskId, Timestamp};
+use echelon_core_model::spec::JobKind;
+use echelon_core_model::{InstanceId, JobId, RunState, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The invariants that are judged here.
@@ -105,22 +105,6 @@ impl World {
         if is_stopped { 0 } else { last.unwrap_or(first) }
     }
 
-    /// A known gap: an index is given up at a lost cluster, and its job is scaled down before or after. Then
-    /// an index that was scaled away earlier may be bound in its place, since the lowest free one is
-    /// (`Assignment::unbound`). The index that was given up is bound nowhere: what runs of it goes on when
-    /// its cluster is back, and a stop of its job has no end. Seeds 57, 146 and 154 show it.
-    pub(crate) fn may_have_left_over(&self, user: &User) -> bool {
-        let is_smaller = user
-            .acknowledged
-            .iter()
-            .any(|asked| matches!(asked, Asked::Scale(_)));
-        let OnSilence::Replace(after) = user.spec.on_cluster_loss else {
-            return false;
-        };
-        let mut courses = self.federation.courses.iter();
-        is_smaller && courses.any(|course| course.was_silent_for(after, Span(u64::MAX), self.now))
-    }
-
     fn wrong_end(&self, user: &User) -> Option<(u8, String)> {
         let Some(job) = user.job else {
             return Some((RUNS, "the job was never taken".to_owned()));
@@ -135,7 +119,7 @@ impl World {
         let wanted = Self::wanted_of(user);
         let numbers: BTreeSet<u32> = live.keys().map(|instance| instance.number.0).collect();
         let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-        if count > wanted && !self.may_have_left_over(user) {
+        if count > wanted {
             return Some((
                 RUNS,
                 format!("{job} has runs of {numbers:?}, of {wanted} instances"),
