@@ -194,7 +194,8 @@ impl Shard {
         let (picture, now) = (&mut self.picture, self.now);
         let mut slices: Vec<SliceReport> = Vec::new();
         for number in numbers {
-            if let Some(group) = picture.groups.get_mut(number) {
+            // Of one that is not read yet it would seem that nothing is here.
+            if let Some(group) = picture.groups.get_mut(number).filter(|g| g.is_read()) {
                 match &group.set_aside {
                     Some(aside) => slices.extend(group.report_set_aside(aside)),
                     None => slices.extend(group.report(&hindrance, now)),
@@ -207,6 +208,11 @@ impl Shard {
 }
 
 impl Group {
+    /// Whether it is served, or it is known that it cannot be. A new leader's report of all follows when that is so of each.
+    const fn is_read(&self) -> bool {
+        self.served || self.set_aside.is_some()
+    }
+
     /// The group's slices as they are now, one a generation.
     fn report(&mut self, hindrance: &Hindrance, now: Timestamp) -> Vec<SliceReport> {
         let mut held = self.held();

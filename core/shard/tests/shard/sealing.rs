@@ -67,6 +67,35 @@ fn a_slow_bucket_does_not_delay_groups_that_lie_elsewhere() {
     assert_eq!(w.states(2), [RunState::Running; 2]);
 }
 
+/// What is known of it yet would look as if nothing of it were here.
+#[test]
+fn nothing_is_reported_of_a_group_that_is_not_read() {
+    for bucket in [bucket_of_block(0), bucket_of_block(SliceRow::BLOCK)] {
+        let mut w = web(2);
+        w.crash();
+        w.reports.clear();
+        w.slow_bucket = Some(bucket);
+        w.slow_heartbeats = true;
+        w.elect();
+        w.connect();
+        // With its first heartbeat the leader may start things, so that all groups wait for another reason.
+        w.slow_heartbeats = false;
+        let stalled = std::mem::take(&mut w.stalled);
+        stalled.into_iter().for_each(|(id, op)| w.operate(id, op));
+        w.drain();
+        w.run(seconds(5));
+        assert_eq!(w.shard.mode(), Mode::Recovering);
+        let told = w
+            .reports
+            .iter()
+            .filter(|r| matches!(r.part, ReportPart::Slices(_)));
+        assert_eq!(told.count(), 0, "{:?}", w.reports);
+        w.unstall();
+        w.run(seconds(2));
+        assert_eq!(w.slice(1).map(|slice| slice.active), Some(2));
+    }
+}
+
 #[test]
 fn an_update_about_a_group_that_is_not_sealed_waits() {
     // The block's own bucket, and the slice row's.
