@@ -730,6 +730,10 @@ impl Returns<'_> {
             of_group.map(|l| l.count.ended).fold(0, u64::saturating_add)
         };
         let count = |g: &GroupSpec| u64::from(g.instances).saturating_sub(ended(&g.name));
+        // All of it has ended, which its job's end follows. Nothing of it lives, as if it had not begun.
+        if spec.groups.iter().all(|g| count(g) == 0) {
+            return;
+        }
         let mut avoid = vec![first.cluster.clone()];
         avoid.extend(spec.groups.iter().flat_map(|g| avoided(job, &g.name)));
         let elsewhere = self

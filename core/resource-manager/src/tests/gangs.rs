@@ -2,6 +2,7 @@
 
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::DesiredState;
+use echelon_core_model::job::JobState;
 use echelon_core_model::{JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -151,6 +152,18 @@ fn a_gang_leaves_a_draining_cluster_whole() {
     case.desire(&home, DesiredState::Draining);
     case.run_for(Span::seconds(40));
     assert_eq!(case.active(job), [(other, 5)]);
+}
+
+#[test]
+fn a_gang_that_has_ended_does_not_leave_a_draining_cluster() {
+    let mut case = Case::with(&[("a", 8), ("b", 4)]);
+    let job = case.job(1, gang(4, 3));
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.active(job), [("a", 7)], "no other cluster has room");
+    case.at("a", |s, now| s.finish(7, RunState::Succeeded, now));
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.progress(job).unwrap().state, JobState::Succeeded);
 }
 
 #[test]
