@@ -279,7 +279,13 @@ impl InstanceRecord {
     /// Its state, as people see it.
     #[must_use]
     pub fn state(&self) -> RunState {
-        self.run.as_ref().map_or(RunState::Pending, |run| {
+        // How it ended may be known from another cluster, where its run was.
+        let without_run = match self.ended {
+            Some(Ended::Succeeded) => RunState::Succeeded,
+            Some(Ended::Failed) => RunState::Failed,
+            Some(Ended::Stopped) | None => RunState::Pending,
+        };
+        self.run.as_ref().map_or(without_run, |run| {
             // Between two tries the instance waits; the last run's end is in its reason.
             if run.state.is_ended() && self.ended.is_none() {
                 RunState::Pending
