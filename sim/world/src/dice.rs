@@ -30,6 +30,8 @@ pub struct Dice {
     pub silences: Die,
     /// What a world of many clusters is made of, and what goes wrong in it.
     pub federation: Die,
+    /// How wrong the clocks of processes are.
+    pub clocks: Die,
 }
 
 /// One stream.
@@ -57,6 +59,7 @@ impl Dice {
             specs: die(9),
             silences: die(10),
             federation: die(11),
+            clocks: die(12),
         }
     }
 }

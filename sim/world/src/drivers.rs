@@ -3,6 +3,7 @@
 use crate::backups::{Backups, told_too_early};
 use crate::blips::{Act, News};
 use crate::client::Users;
+use crate::clocks::Clock;
 use crate::dice::Dice;
 use crate::federation::{self, FederationNotes, ProbedMaster};
 use crate::invariants::{Facts, Touched};
@@ -87,7 +88,8 @@ impl World {
         self.elections.insert(Role::ResourceManager, Election::default());
         for index in 0..self.options.managers {
             let driver = self.new_manager(index, 1);
-            self.managers.push(Process::new(driver));
+            let clock = self.draw_clock();
+            self.managers.push(Process::new(driver, clock));
         }
         for cluster in 0..self.options.clusters {
             self.found_shard(cluster);
@@ -124,9 +126,19 @@ impl World {
     pub(crate) fn found_shard(&mut self, cluster: usize) {
         for index in 0..self.options.shards {
             let driver = self.new_shard(cluster, index, 1);
+            let clock = self.draw_clock();
             if let Some(c) = self.clusters.get_mut(cluster) {
-                c.shards.push(Process::new(driver));
+                c.shards.push(Process::new(driver, clock));
             }
+        }
+    }
+
+    /// The clock of one more process.
+    fn draw_clock(&mut self) -> Clock {
+        if self.options.federated {
+            Clock::drawn(&mut self.dice.clocks)
+        } else {
+            Clock::TRUE
         }
     }
 
@@ -211,6 +223,7 @@ impl World {
             );
             return;
         }
+        let shown = process.clock.shown(now);
         let Some(driver) = process.driver.as_mut() else {
             return;
         };
@@ -218,7 +231,7 @@ impl World {
         let news = News::of_manager(&event);
         let mut effects = Vec::new();
         let leads = driver.is_elected();
-        driver.step(event, now, &mut effects);
+        driver.step(event, shown, &mut effects);
         if leads {
             let acts: Vec<Act> = effects.iter().filter_map(Act::of_manager).collect();
             self.judge_doubt(Who::Manager(index), news, &acts);
@@ -284,14 +297,17 @@ impl World {
         if process.driver.is_some() {
             self.note_switch(Who::Shard { cluster, index }, life, &event);
         }
-        let process = self.shard_process_mut(cluster, index);
-        let Some(driver) = process.and_then(|p| p.driver.as_mut()) else {
+        let Some(process) = self.shard_process_mut(cluster, index) else {
+            return;
+        };
+        let shown = process.clock.shown(now);
+        let Some(driver) = process.driver.as_mut() else {
             return;
         };
         let news = News::of_shard(&event);
         let mut effects = Vec::new();
         let leads = driver.mode() != shard::Mode::Follower;
-        driver.step(event, now, &mut effects);
+        driver.step(event, shown, &mut effects);
         if leads {
             let acts: Vec<Act> = effects.iter().filter_map(Act::of_shard).collect();
             self.judge_doubt(Who::Shard { cluster, index }, news, &acts);
@@ -479,7 +495,7 @@ fn wake_of<D>(
     now: Timestamp,
     next: impl Fn(&D) -> Option<Timestamp>,
 ) -> Option<Timestamp> {
-    let at = next(process.driver.as_ref()?)?.max(now);
+    let at = process.clock.moment(next(process.driver.as_ref()?)?).max(now);
     if process.wake_at.is_some_and(|planned| planned <= at) {
         return None;
     }

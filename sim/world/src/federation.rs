@@ -2,6 +2,8 @@
 //! are cut off, lose their Mesos or all of their machines, one or several at a time. Meanwhile operators
 //! drain, cordon, add and remove clusters, users change their jobs, and leaders die.
 //!
+//! The clock of each process goes too fast or too slow by up to 1 % (`clocks.rs`).
+//!
 //! The judges read what agents ran, and what the world did. They read no record of the product, with one
 //! exception: what it shows to people is compared with the truth.
 //!

@@ -15,6 +15,7 @@ mod backups;
 mod blips;
 mod bounds;
 mod client;
+mod clocks;
 mod daemons;
 mod dice;
 mod drains;

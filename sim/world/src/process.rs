@@ -2,6 +2,7 @@
 //! killed and started again is a new incarnation: nothing that was on its way to the old one reaches it.
 
 use crate::blips::Leading;
+use crate::clocks::Clock;
 use echelon_core_model::Timestamp;
 use std::fmt;
 
@@ -41,17 +42,20 @@ pub struct Process<D> {
     pub wake_at: Option<Timestamp>,
     /// What is known of its leadership.
     pub leading: Leading,
+    /// Its clock.
+    pub clock: Clock,
 }
 
 impl<D> Process<D> {
     /// One that lives.
-    pub fn new(driver: D) -> Self {
+    pub fn new(driver: D, clock: Clock) -> Self {
         Self {
             life: 1,
             driver: Some(driver),
             paused_until: None,
             wake_at: None,
             leading: Leading::default(),
+            clock,
         }
     }
 
@@ -90,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_the_wake_up_that_is_planned_wakes() {
-        let mut process = Process::new(());
+        let mut process = Process::new((), Clock::TRUE);
         process.wake_at = Some(Timestamp(5));
         let woken = [3, 5, 5, 9].map(|at| process.woken(Timestamp(at)));
         assert_eq!(woken, [false, true, false, false]);
