@@ -88,6 +88,14 @@ pub enum Command {
         /// Leave persistent volumes on their hosts, unlisted
         #[arg(long)]
         forget_volumes: bool,
+        /// It is gone, and no shard of it will report again: remove it without its shard, and give up what it
+        /// has. Only after declare-lost
+        #[arg(long)]
+        lost: bool,
+        /// With --lost: give up so many instances at most whose jobs wait for the cluster, or that are of
+        /// daemons
+        #[arg(long, value_name = "N", requires = "lost", default_value_t)]
+        accept_loss_of: u64,
         /// Only show what it would mean, and what is in the way
         #[arg(long, conflicts_with = "wait")]
         plan: bool,
@@ -188,9 +196,14 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Remove {
             cluster,
             forget_volumes,
+            lost,
+            accept_loss_of,
             plan,
             wait,
         } => {
+            if plan && lost {
+                return work::plan_lost_removal(context, &cluster, accept_loss_of).await;
+            }
             if plan {
                 return work::plan(
                     context,
@@ -199,7 +212,19 @@ pub async fn run(command: Command, context: &Context) -> Result<(), Failure> {
                 )
                 .await;
             }
-            let removing = remove(context, &cluster, forget_volumes).await?;
+            let request = v1::RemoveClusterRequest {
+                name: format!("clusters/{cluster}"),
+                etag: String::new(),
+                forget_volumes,
+                lost,
+                silence: if lost {
+                    loss::seen_silence(context, &cluster, None).await?
+                } else {
+                    0
+                },
+                accepted_loss: accept_loss_of,
+            };
+            let removing = remove(context, request).await?;
             if wait {
                 work::wait_removed(context, &removing).await?;
             }
@@ -481,13 +506,8 @@ async fn change(context: &Context, changed: v1::Cluster, field: &str) -> Result<
     Ok(())
 }
 
-async fn remove(context: &Context, cluster: &str, forget_volumes: bool) -> Result<v1::Cluster, Failure> {
+async fn remove(context: &Context, request: v1::RemoveClusterRequest) -> Result<v1::Cluster, Failure> {
     let client = context.client().await?;
-    let request = v1::RemoveClusterRequest {
-        name: format!("clusters/{cluster}"),
-        etag: String::new(),
-        forget_volumes,
-    };
     let removing = client.change(|| {
         let (mut service, request) = (client.cluster_service(), request.clone());
         async move { service.remove_cluster(request).await }

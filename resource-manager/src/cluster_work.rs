@@ -26,6 +26,7 @@ pub(crate) fn to_wire(work: &ClusterWork) -> v1::ClusterWork {
         staying: totals.staying,
         after_preemption: totals.after_preemption,
         victims: totals.victims,
+        given_up: totals.given_up,
         waiting: *waiting,
     }
 }
@@ -42,7 +43,11 @@ fn group(work: &GroupWork) -> v1::GroupWork {
     } = work;
     let after_preemption = match departure {
         Departure::Moves { after_preemption, .. } => *after_preemption,
-        Departure::None | Departure::Unselected | Departure::End | Departure::Stays(_) => 0,
+        Departure::None
+        | Departure::Unselected
+        | Departure::End
+        | Departure::GivenUp(_)
+        | Departure::Stays(_) => 0,
     };
     let (departure, movable, at_once, why) = parts(departure);
     v1::GroupWork {
@@ -72,6 +77,7 @@ const fn parts(departure: &Departure) -> (v1::Departure, u64, u64, Option<&Reaso
             others,
         } => (v1::Departure::Moves, *movable, *at_once, others.as_ref()),
         Departure::End => (v1::Departure::Ends, 0, 0, None),
+        Departure::GivenUp(why) => (v1::Departure::GivenUp, 0, 0, Some(why)),
         Departure::Stays(why) => (v1::Departure::Stays, 0, 0, Some(why)),
     }
 }

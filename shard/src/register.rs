@@ -62,6 +62,11 @@ pub(crate) async fn find(
         match try_once(store, name, mesos).await {
             Ok(Attempt::Found(id)) => return Ok(id),
             Ok(Attempt::Overtaken) => {}
+            Ok(Attempt::Removed) => tracing::warn!(
+                cluster = name,
+                "the cluster of this name was removed for good: this shard does nothing, it can be stopped; what still runs at its Mesos \
+                 ends when an operator tears the framework down, or after its failover time-out"
+            ),
             Ok(Attempt::Missing) => tracing::warn!(
                 cluster = name,
                 "there is no cluster of this name yet: add it with `echelon cluster add {name}`; waiting for it"
@@ -109,12 +114,15 @@ pub(crate) async fn removed(store: &dyn Store, id: &ClusterId) {
 }
 
 /// What one look at storage gave.
+#[derive(Debug, PartialEq, Eq)]
 enum Attempt {
     Found(ClusterId),
     /// Another process wrote the row meanwhile.
     Overtaken,
     /// It was not added.
     Missing,
+    /// It was removed, and none of its name was added since.
+    Removed,
 }
 
 async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt, RegisterError> {
@@ -133,7 +141,7 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt,
         // A row that cannot be understood may be this cluster's.
         None => match unread.pop() {
             Some(row) => return Err(failed(StoreError::Unread(Box::new(row)))),
-            None => return Ok(Attempt::Missing),
+            None => return Ok(absent(&known, name)),
         },
     };
     let id = moved.id.clone();
@@ -148,6 +156,16 @@ async fn try_once(store: &dyn Store, name: &str, mesos: &str) -> Result<Attempt,
     match store.decide(decision).await.map_err(failed)? {
         Decided::Applied => Ok(Attempt::Found(id)),
         Decided::Conflict(_) => Ok(Attempt::Overtaken),
+    }
+}
+
+/// What it means that no cluster of this name is present.
+fn absent(known: &[Cluster], name: &str) -> Attempt {
+    // A cluster that is present was found before.
+    if known.iter().any(|cluster| cluster.name == name) {
+        Attempt::Removed
+    } else {
+        Attempt::Missing
     }
 }
 
@@ -214,6 +232,13 @@ mod tests {
         assert_eq!(moves(&there), Some(("a".to_owned(), None)));
         let moved = [cluster("a", "m:2", DesiredState::Active)];
         assert_eq!(moves(&moved), Some(("a".to_owned(), Some((2, "m:1".to_owned())))));
+    }
+
+    #[test]
+    fn a_cluster_that_was_removed_is_told_from_one_that_was_never_added() {
+        let known = [cluster("a", "m:1", DesiredState::Removed)];
+        assert_eq!(absent(&known, "a"), Attempt::Removed);
+        assert_eq!(absent(&known, "b"), Attempt::Missing);
     }
 
     #[test]

@@ -66,7 +66,11 @@ pub(super) async fn declare_alive(
 }
 
 /// The number of the silence that is meant: the given one, or the one that is shown now.
-async fn seen_silence(context: &Context, cluster: &str, given: Option<u64>) -> Result<u64, Failure> {
+pub(super) async fn seen_silence(
+    context: &Context,
+    cluster: &str,
+    given: Option<u64>,
+) -> Result<u64, Failure> {
     match given {
         Some(number) => Ok(number),
         None => Ok(read(context, cluster).await?.silence),
@@ -109,7 +113,9 @@ pub(super) fn silence(c: &v1::Cluster) -> String {
             shape::span(doubted)
         ));
     }
-    if c.declared_lost {
+    if c.removed_as_lost {
+        line.push_str("; it is being removed as lost");
+    } else if c.declared_lost {
         line.push_str("; declared lost");
     }
     if let Some(until) = &c.declared_alive_until {

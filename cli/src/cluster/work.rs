@@ -37,6 +37,27 @@ pub(super) async fn plan_loss(context: &Context, cluster: &str) -> Result<(), Fa
     )
 }
 
+/// Shows what would become of a cluster's work if it were removed now without its shard.
+pub(super) async fn plan_lost_removal(
+    context: &Context,
+    cluster: &str,
+    accepted_loss: u64,
+) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let removed = v1::Cluster {
+        desired_state: v1::ClusterDesiredState::Removing.into(),
+        ..as_it_is(cluster)
+    };
+    let request = v1::PlanClusterRequest {
+        lost: true,
+        accepted_loss,
+        ..about(removed, &["desired_state"])
+    };
+    let planned = ask(&client, request).await?;
+    let line = "desired:   removed without its shard (planned, nothing was changed)";
+    show_planned(context, &planned, line)
+}
+
 fn show_planned(context: &Context, planned: &v1::PlanClusterResponse, what: &str) -> Result<(), Failure> {
     let shown = named(planned.cluster.clone())?;
     let people = people(&shown, planned, what);
@@ -64,6 +85,7 @@ fn about(cluster: v1::Cluster, fields: &[&str]) -> v1::PlanClusterRequest {
             paths: fields.iter().map(|&field| field.to_owned()).collect(),
         }),
         lost: false,
+        accepted_loss: 0,
     }
 }
 
@@ -131,6 +153,10 @@ fn sums(work: &v1::ClusterWork) -> String {
         (work.movable, "can move now"),
         (work.after_preemption, "can once other work has given way"),
         (work.ending, "end"),
+        (
+            work.given_up,
+            "would be given up although their jobs wait, or as daemons",
+        ),
         (work.staying, "stay or wait"),
     ];
     let parts = parts.iter().filter(|(n, _)| *n > 0);
@@ -216,6 +242,9 @@ fn departure(group: &v1::GroupWork) -> String {
             };
             why.map_or_else(|| moves.clone(), |why| format!("{moves}; the others wait: {why}"))
         }
+        v1::Departure::GivenUp => {
+            why.map_or_else(|| "is given up".to_owned(), |why| format!("is given up: {why}"))
+        }
         v1::Departure::Stays => why.map_or_else(|| "stays".to_owned(), |why| format!("stays: {why}")),
     }
 }
@@ -289,6 +318,8 @@ pub(super) async fn wait_removed(context: &Context, removing: &v1::Cluster) -> R
                 "{} instances and {} results of jobs that go on are left",
                 work.instances, work.results
             )
+        } else if now.removed_as_lost {
+            "nothing is left; what is stored of it is about to be deleted".to_owned()
         } else {
             "nothing is left; its shard leaves Mesos and deletes what is stored".to_owned()
         };

@@ -29,6 +29,13 @@ pub async fn declare<F: Facts>(
         if is_over {
             return Err(not_silent(wanted, silence));
         }
+        // A cluster that is removed as lost is declared lost already.
+        let is_known = before.declared.is_some_and(|there| {
+            there.silence == silence && there.as_what.is_loss() && as_what == Declaration::Lost
+        });
+        if is_known {
+            return Ok(before.clone());
+        }
         Ok(Cluster {
             declared: Some(declared),
             ..before.clone()
@@ -37,7 +44,8 @@ pub async fn declare<F: Facts>(
     .await
 }
 
-fn not_silent(wanted: &str, silence: u64) -> ApiError {
+/// That a cluster is not silent, or not in the silence that is named.
+pub(crate) fn not_silent(wanted: &str, silence: u64) -> ApiError {
     let which = if silence == 0 {
         String::new()
     } else {
@@ -105,6 +113,21 @@ mod tests {
             let changed = declared(&mut store, 17, alive).unwrap().unwrap();
             assert_eq!(changed.as_what, alive, "the last word counts");
         }
+    }
+
+    /// A repeated command does not take back that it is removed without its shard.
+    #[test]
+    fn a_cluster_that_is_removed_as_lost_stays_so() {
+        let mut store = with(Health::Lost, 17);
+        let gone = DeclaredHealth {
+            silence: 17,
+            as_what: Declaration::NeverReturns,
+        };
+        store.clusters.values_mut().for_each(|c| c.declared = Some(gone));
+        assert_eq!(declared(&mut store, 17, LOST), Ok(Some(gone)));
+        let alive = Declaration::AliveUntil(Timestamp(9));
+        let changed = declared(&mut store, 17, alive).unwrap().unwrap();
+        assert_eq!(changed.as_what, alive);
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Cluster {
     }
 }
 
-/// A question what would become of a cluster's work.
+/// A question what would become of a cluster's work. With `Removing` and `is_lost` it is removed without its
+/// shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterQuestion {
     /// The cluster. It need not exist yet.

@@ -484,8 +484,22 @@ pub struct CurrentSilence {
 pub enum Declaration {
     /// It is lost: what may be replaced is replaced without further waiting.
     Lost,
+    /// It is lost and never returns. Of a cluster that is being removed all is given up, and no shard is
+    /// waited for.
+    NeverReturns,
     /// What runs there is alive: until then its silence is not counted.
     AliveUntil(Timestamp),
+}
+
+impl Declaration {
+    /// Whether it says that the cluster is lost.
+    #[must_use]
+    pub const fn is_loss(self) -> bool {
+        match self {
+            Self::Lost | Self::NeverReturns => true,
+            Self::AliveUntil(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]

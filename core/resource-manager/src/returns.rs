@@ -331,6 +331,10 @@ impl Returns<'_> {
     /// which ranges they are, so every range is asked for the whole surplus, up to its size.
     fn daemon(&mut self, id: JobId, job: &mut JobView, key: &SliceKey) {
         if self.is_removing(&key.cluster) {
+            // A cluster out of reach obeys no mark. If it is removed as lost, the index leaves without one.
+            if !self.is_heard(&key.cluster) {
+                return;
+            }
             let ends = Releasing {
                 to: None,
                 why: ReasonCode::ScaledDown,

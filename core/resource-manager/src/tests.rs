@@ -28,6 +28,7 @@ mod limits;
 mod look;
 mod loss_cover;
 mod lost;
+mod lost_removal;
 mod moves;
 mod pace;
 mod pools;

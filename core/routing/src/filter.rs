@@ -117,11 +117,26 @@ pub fn filter<'a>(demand: &Demand<'_>, clusters: &'a [Candidate]) -> (Vec<&'a Ca
         }
     }
     let Some(first) = passed.iter().map(|(tier, _)| *tier).min() else {
+        dropped.extend(named_and_removed(demand, clusters));
         return (Vec::new(), dropped);
     };
     let (used, others): (Vec<_>, Vec<_>) = passed.into_iter().partition(|(tier, _)| *tier == first);
     dropped.extend(others.into_iter().map(|(tier, c)| drop(c, tier.reason(c))));
     (used.into_iter().map(|(_, c)| c).collect(), dropped)
+}
+
+/// Clusters that a job names and that were removed. One whose name is used again is not among them.
+fn named_and_removed<'a>(
+    demand: &'a Demand<'_>,
+    clusters: &'a [Candidate],
+) -> impl Iterator<Item = Dropped> + 'a {
+    let only = &demand.choice.only;
+    let is_removed = |c: &Candidate| c.desired_state == DesiredState::Removed;
+    let named = clusters
+        .iter()
+        .filter(move |c| is_removed(c) && !only.is_empty() && allows_by_name(only, c.identity()));
+    let gone = named.filter(move |c| !clusters.iter().any(|o| o.name == c.name && !is_removed(o)));
+    gone.map(|c| drop(c, Reason::new(ReasonCode::NoCluster).at("it was removed")))
 }
 
 fn drop(cluster: &Candidate, reason: Reason) -> Dropped {
@@ -332,6 +347,35 @@ pub(crate) mod tests {
             nobody(&dropped).to_string(),
             "no cluster passes its filters (there is no cluster)"
         );
+    }
+
+    #[test]
+    fn a_cluster_that_a_job_names_is_said_to_be_removed_until_its_name_is_used_again() {
+        let named = ClusterChoice {
+            only: vec!["a".to_owned()],
+            ..ClusterChoice::default()
+        };
+        let removed = Candidate {
+            desired_state: DesiredState::Removed,
+            ..candidate("a")
+        };
+        let clusters = [removed.clone(), candidate("b")];
+        let (passed, dropped) = filter(&demand(&named, shape(1, 1)), &clusters);
+        assert!(passed.is_empty());
+        assert_eq!(
+            nobody(&dropped).to_string(),
+            "no cluster passes its filters (b: the job names other clusters; a: it was removed)"
+        );
+        let clusters = [
+            removed,
+            Candidate {
+                id: ClusterId::new("a-2"),
+                desired_state: DesiredState::Cordoned,
+                ..candidate("a")
+            },
+        ];
+        let (_, dropped) = filter(&demand(&named, shape(1, 1)), &clusters);
+        assert_eq!(dropped.len(), 1, "{dropped:?}");
     }
 
     #[test]

@@ -4,7 +4,10 @@ use super::{page, shown};
 use crate::context::Gateway;
 use crate::error::missing;
 use crate::show::show_cluster;
-use echelon_core_gateway::cluster_removal::{RemovalFacts, count_volumes, removal_problems, remove_cluster};
+use echelon_core_gateway::cluster_removal::{
+    LostRemovalFacts, RemovalFacts, count_volumes, is_removed_as_lost, lost_removal_problems,
+    removal_problems, remove_cluster, remove_lost_cluster,
+};
 use echelon_core_gateway::clusters::{
     ClusterChange, ClusterView, NewCluster, accept_loss, add_cluster, check, get_cluster, list_clusters,
     planned_cluster, update_cluster,
@@ -118,6 +121,61 @@ impl Gateway {
         })
     }
 
+    /// What would become of a cluster's work if it were removed now without its shard, and what is in the
+    /// way.
+    async fn plan_lost_removal(
+        &self,
+        wanted: &v1::Cluster,
+        accepted: u64,
+    ) -> Result<v1::PlanClusterResponse, ApiError> {
+        let name = resource::cluster(&wanted.name, "cluster.name")?;
+        let mut view = get_cluster(&self.facts, name).await?;
+        let volumes = Some(count_volumes(&self.facts, &view.cluster.id).await?);
+        let work = self.lost_work(&view.cluster).await?;
+        let problems = lost_removal_problems(&view, &lost_removal_facts(&work, accepted, volumes));
+        view.cluster.desired_state = DesiredState::Removing;
+        Ok(v1::PlanClusterResponse {
+            cluster: Some(self.show(&view)),
+            work: Some(work),
+            problems,
+            as_of: Some(timestamp(self.now())),
+        })
+    }
+
+    /// What a cluster holds, and what would become of that if it were removed without its shard.
+    async fn lost_work(&self, cluster: &Cluster) -> Result<v1::ClusterWork, ApiError> {
+        let question = ClusterQuestion {
+            is_lost: true,
+            desired: DesiredState::Removing,
+            ..question_about(cluster)
+        };
+        self.answered_work(&question).await
+    }
+
+    async fn remove_as_lost(&self, request: &v1::RemoveClusterRequest) -> Result<ClusterView, ApiError> {
+        let name = resource::cluster(&request.name, "name")?;
+        let view = get_cluster(&self.facts, name).await?;
+        if is_removed_as_lost(&view) {
+            return Ok(view);
+        }
+        let work = self.lost_work(&view.cluster).await?;
+        let volumes = if request.forget_volumes {
+            None
+        } else {
+            Some(count_volumes(&self.facts, &view.cluster.id).await?)
+        };
+        let facts = lost_removal_facts(&work, request.accepted_loss, volumes);
+        let problems = lost_removal_problems(&view, &facts);
+        // What was read holds only for this version of its row.
+        let read = view.cluster.version.to_string();
+        let etag = if request.etag.is_empty() {
+            &read
+        } else {
+            &request.etag
+        };
+        remove_lost_cluster(&self.facts, &view, etag, request.silence, &problems).await
+    }
+
     async fn remove_when_empty(
         &self,
         name: &str,
@@ -155,6 +213,36 @@ fn question_about(shown: &Cluster) -> ClusterQuestion {
         labels: shown.labels.clone(),
         is_lost: false,
     }
+}
+
+/// Groups that a refusal names.
+const MOST_NAMED: usize = 5;
+
+fn lost_removal_facts(work: &v1::ClusterWork, accepted: u64, volumes: Option<u64>) -> LostRemovalFacts {
+    // A group of which only results are there gives nothing up.
+    let groups = work.groups.iter().filter(|group| group.instances > 0);
+    let given_up = groups.filter(|group| group.departure() == v1::Departure::GivenUp);
+    let mut groups: Vec<String> = given_up.map(named_group).collect();
+    let more = groups.len().saturating_sub(MOST_NAMED);
+    groups.truncate(MOST_NAMED);
+    if more > 0 || work.groups_left_out > 0 {
+        groups.push("and others, which `--plan` lists".to_owned());
+    }
+    LostRemovalFacts {
+        groups,
+        given_up: work.given_up,
+        accepted,
+        volumes,
+    }
+}
+
+fn named_group(group: &v1::GroupWork) -> String {
+    let job = if group.job.is_empty() {
+        &group.job_id
+    } else {
+        &group.job
+    };
+    format!("{job}/{}: {}", group.group, group.instances)
 }
 
 fn removal_facts(view: &ClusterView, work: &v1::ClusterWork, volumes: Option<u64>) -> RemovalFacts {
@@ -240,7 +328,10 @@ impl ClusterService for Gateway {
             let r = request.into_inner();
             let wanted = r.cluster.ok_or_else(|| missing("cluster"))?;
             let mask = r.update_mask.map(|m| m.paths).unwrap_or_default();
-            if r.lost {
+            let is_removal = wanted.desired_state() == v1::ClusterDesiredState::Removing;
+            if r.lost && is_removal {
+                self.plan_lost_removal(&wanted, r.accepted_loss).await
+            } else if r.lost {
                 self.plan_cluster_loss(&wanted, &mask).await
             } else {
                 self.plan_cluster_change(wanted, &mask).await
@@ -255,8 +346,12 @@ impl ClusterService for Gateway {
     ) -> Result<Response<v1::RemoveClusterResponse>, Status> {
         self.call("ClusterService/RemoveCluster", async {
             let r = request.into_inner();
-            let name = resource::cluster(&r.name, "name")?;
-            let after = self.remove_when_empty(name, &r.etag, r.forget_volumes).await?;
+            let after = if r.lost {
+                self.remove_as_lost(&r).await?
+            } else {
+                let name = resource::cluster(&r.name, "name")?;
+                self.remove_when_empty(name, &r.etag, r.forget_volumes).await?
+            };
             self.links.hint(Changed::Pools);
             Ok(v1::RemoveClusterResponse {
                 cluster: Some(self.show(&after)),

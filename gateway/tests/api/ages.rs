@@ -19,7 +19,8 @@ fn cluster() -> ClusterId {
     ClusterId::new("c")
 }
 
-async fn commit(world: &World, owner: store::Role, sequence: u64, write: Write) {
+/// Commits one write of its owner's first epoch.
+pub async fn commit(world: &World, owner: store::Role, sequence: u64, write: Write) {
     let batch = Batch {
         owner,
         stamp: Stamp {

@@ -1,8 +1,12 @@
 //! A resource manager and a shard that answer as told, found through membership.
 
+use crate::ages::commit;
 use crate::world::{HELLO, World, hello};
+use echelon_core_model::cluster::ClusterState;
+use echelon_core_model::health::{ClusterHealth, Health, HealthCause};
 use echelon_core_model::job::{Progress, Waiting};
-use echelon_core_model::{Epoch, GroupName, JobId, Reason, ReasonCode};
+use echelon_core_model::store::{self, Write};
+use echelon_core_model::{ClusterId, Epoch, GroupName, JobId, Reason, ReasonCode};
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
 use echelon_proto::convert::Wire;
 use echelon_proto::echelon::shard::v1 as wire;
@@ -104,6 +108,7 @@ impl ResourceManagerService for Manager {
         let asked = request.into_inner();
         let instances = asked.labels.get("instances").map_or(0, |n| n.parse().unwrap());
         let departure = match asked.desired_state() {
+            stored::DesiredState::Removing if asked.lost => v1::Departure::GivenUp,
             _ if asked.lost => v1::Departure::Stays,
             stored::DesiredState::Removing => v1::Departure::Moves,
             _ => v1::Departure::None,
@@ -118,6 +123,11 @@ impl ResourceManagerService for Manager {
             reported: true,
             groups: vec![group],
             instances,
+            given_up: if departure == v1::Departure::GivenUp {
+                instances
+            } else {
+                0
+            },
             ..v1::ClusterWork::default()
         };
         Ok(Response::new(wire::DescribeClusterWorkResponse {
@@ -293,6 +303,70 @@ async fn what_a_change_of_a_cluster_means_comes_from_the_resource_managers_leade
     assert_eq!(wrong.fields(), ["cluster.display_name"]);
     let missing = plan(r#"{"cluster": {"name": "clusters/none"}}"#).await;
     assert_eq!(missing.status, 404);
+}
+
+#[tokio::test]
+async fn a_lost_cluster_is_removed_without_its_shard_as_far_as_that_is_accepted() {
+    let world = World::start().await;
+    let (_told, _candidacy) = lead(&world).await;
+    let north = r#"{"displayName": "north", "labels": {"instances": "3"}}"#;
+    assert_eq!(world.change("POST", "/v1/clusters", north).await.status, 200);
+    let remove = |body: &'static str| world.change("POST", "/v1/clusters/north:remove", body);
+    let well = remove(r#"{"lost": true, "acceptedLoss": "3"}"#).await;
+    assert_eq!((well.status, well.reason().as_str()), (400, "CLUSTER_IN_USE"));
+    assert!(well.body.contains("is not lost"), "{}", well.body);
+
+    let health = ClusterHealth {
+        health: Health::Lost,
+        causes: vec![HealthCause::ShardSilent],
+        silence: 17,
+        ..ClusterHealth::default()
+    };
+    let state = ClusterState {
+        cluster: ClusterId::new("north"),
+        health,
+        reported: None,
+    };
+    let manager = store::Role::ResourceManager;
+    commit(&world, manager, 1, Write::ClusterState(state)).await;
+    let undeclared = remove(r#"{"lost": true, "acceptedLoss": "3"}"#).await;
+    assert!(
+        undeclared.body.contains("echelon cluster declare-lost north"),
+        "{}",
+        undeclared.body
+    );
+    let declared = world
+        .change("POST", "/v1/clusters/north:declareLost", r#"{"silence": "17"}"#)
+        .await;
+    assert_eq!(declared.status, 200, "{}", declared.body);
+
+    let plan = |body: &'static str| world.change("POST", "/v1/clusters:plan", body);
+    let removal = r#"{"cluster": {"name": "clusters/north", "desiredState": "CLUSTER_DESIRED_STATE_REMOVING"}, "lost": true}"#;
+    let planned = plan(removal).await.json();
+    assert_eq!(planned["work"]["groups"][0]["departure"], "DEPARTURE_GIVEN_UP");
+    let problem = planned["problems"][0].as_str().unwrap();
+    assert!(problem.contains("`--accept-loss-of 3`"), "{problem}");
+    let refused = remove(r#"{"lost": true, "acceptedLoss": "2"}"#).await;
+    assert!(refused.body.contains("`--accept-loss-of 3`"), "{}", refused.body);
+    let other = remove(r#"{"lost": true, "silence": "16", "acceptedLoss": "3"}"#).await;
+    assert_eq!(other.reason(), "CLUSTER_NOT_SILENT");
+    let same = world.get("/v1/clusters/north").await.json();
+    assert_eq!(same["desiredState"], "CLUSTER_DESIRED_STATE_ACTIVE");
+
+    // What is repeated changes nothing, also without a number.
+    for body in [
+        r#"{"lost": true, "silence": "17", "acceptedLoss": "3"}"#,
+        r#"{"lost": true}"#,
+    ] {
+        let removed = remove(body).await;
+        let row = removed.json();
+        assert_eq!(
+            (row["desiredState"].as_str(), row["removedAsLost"].as_bool()),
+            (Some("CLUSTER_DESIRED_STATE_REMOVING"), Some(true)),
+            "{}",
+            removed.body
+        );
+    }
 }
 
 #[tokio::test]

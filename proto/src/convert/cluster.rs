@@ -61,11 +61,13 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         silence: observed.map_or(0, |h| h.silence),
         silence_waited: silent.map(|h| duration(h.waited)),
         silence_doubted: silent.map(|h| duration(h.doubted)),
-        declared_lost: declared == Some(Declaration::Lost),
+        declared_lost: declared.is_some_and(Declaration::is_loss),
         declared_alive_until: match declared {
             Some(Declaration::AliveUntil(until)) => Some(timestamp(until)),
-            Some(Declaration::Lost) | None => None,
+            Some(Declaration::Lost | Declaration::NeverReturns) | None => None,
         },
+        removed_as_lost: c.desired_state == DesiredState::Removing
+            && declared == Some(Declaration::NeverReturns),
         recovering_until: observed.and_then(ClusterHealth::hold_until).map(timestamp),
         capacity: reported.map(|r| resources(&r.total)),
         used: reported.map(|r| resources(&r.used)),

@@ -70,7 +70,11 @@ pub fn cluster_health() -> impl Strategy<Value = ClusterHealth> {
 }
 
 pub fn declared() -> impl Strategy<Value = DeclaredHealth> {
-    let as_what = of(at()).prop_map(|until| until.map_or(Declaration::Lost, Declaration::AliveUntil));
+    let as_what = prop_oneof![
+        Just(Declaration::Lost),
+        Just(Declaration::NeverReturns),
+        at().prop_map(Declaration::AliveUntil),
+    ];
     (0..=1_u64 << 53, as_what).prop_map(|(silence, as_what)| DeclaredHealth { silence, as_what })
 }
 

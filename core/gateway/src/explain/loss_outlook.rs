@@ -15,7 +15,7 @@ pub(super) fn loss_outlook(spec: &JobSpec, silence: CurrentSilence, now: Timesta
     let begin = "they begin at other clusters";
     let left = Span(after.0.saturating_sub(silence.waited.0));
     match silence.declared {
-        Some(Declaration::Lost) => {
+        Some(declared) if declared.is_loss() => {
             format!("{begin} as far as these have capacity, since an operator has declared it lost")
         }
         _ if left == Span::ZERO => format!("{begin} as far as these have capacity"),

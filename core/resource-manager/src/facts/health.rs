@@ -239,7 +239,7 @@ fn fallen(
     let measured = if goes_on { at.measured() } else { Span::ZERO };
     let declared = at.declared.filter(|declared| declared.silence == of.silence);
     let is_lost = match declared.map(|declared| declared.as_what) {
-        Some(Declaration::Lost) => true,
+        Some(Declaration::Lost | Declaration::NeverReturns) => true,
         Some(Declaration::AliveUntil(until)) if now < until => false,
         _ => {
             let sum = if at.doubt.is_some() {

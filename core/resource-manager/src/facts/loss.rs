@@ -20,6 +20,7 @@
 use crate::config::Config;
 use crate::facts::cluster::ClusterView;
 use crate::facts::health::HealthEvidence;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::{ClusterHealth, Declaration, Health, NewWork};
 use echelon_core_model::spec::{JobKind, JobSpec, OnSilence};
 use echelon_core_model::{Span, Timestamp};
@@ -189,11 +190,23 @@ impl fmt::Display for HeldBack {
 }
 
 impl ClusterView {
+    /// What an operator has declared of its present silence.
+    fn declared(&self) -> Option<Declaration> {
+        let declared = self.row.as_ref()?.declared?;
+        let health = &self.state.as_ref()?.health;
+        let is_present = health.health.is_silence() && declared.silence == health.silence;
+        is_present.then_some(declared.as_what)
+    }
+
     /// Whether an operator has declared it lost in its present silence.
     pub(crate) fn is_declared_lost(&self) -> bool {
-        let declared = self.row.as_ref().and_then(|row| row.declared);
-        let silence = self.state.as_ref().map(|state| state.health.silence);
-        declared.is_some_and(|d| d.as_what == Declaration::Lost && Some(d.silence) == silence)
+        self.declared().is_some_and(Declaration::is_loss)
+    }
+
+    /// Whether it is being removed without its shard. That holds as long as the silence that operators named.
+    pub(crate) fn is_removed_as_lost(&self) -> bool {
+        let is_removing = self.desired_state() == DesiredState::Removing;
+        is_removing && self.declared() == Some(Declaration::NeverReturns)
     }
 
     /// Whether what runs of a job there may begin elsewhere, since the cluster is silent and lost to the job.

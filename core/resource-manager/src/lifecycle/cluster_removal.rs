@@ -9,14 +9,22 @@
 //! 4. That is durable: what was observed of the cluster is deleted.
 //!
 //! Each step is known from storage or is ordered again, so a leader that dies loses none.
+//!
+//! A cluster that is lost for ever has no shard for the first two steps. Its row says so, for one silence.
+//! Then all that it has is released without its shard, under a ban of starts (`returns/unbegun.rs`), and its
+//! row becomes that of a removed cluster once no job has anything assigned there. Instances that its shard
+//! has stored are not hidden: no shard has written them to the archive, and other clusters take them over. If
+//! the silence ends before, the removal goes on with the shard.
 
 use crate::effect::Effect;
 use crate::facts::cluster::ClusterView;
+use crate::facts::job::JobView;
 use crate::manager::ResourceManager;
 use crate::storage::operations::Purpose;
 use echelon_core_model::bucket::BLOCK_BUCKETS;
 use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::directive::Order;
+use echelon_core_model::health::Declaration;
 use echelon_core_model::store::{
     Batch, Consistency, Decided, Decision, Leadership, Op, Query, Role, Stamp, Write,
 };
@@ -79,7 +87,7 @@ impl ResourceManager {
         let Some(view) = self.picture.facts.clusters.get_mut(id) else {
             return;
         };
-        if is_torn_down(view) || !is_used(view) {
+        if view.is_removed_as_lost() || is_torn_down(view) || !is_used(view) {
             return self.close_row(id, row, now, out);
         }
         if view.link.is_some() && view.removal.order_at <= now {
@@ -88,9 +96,12 @@ impl ResourceManager {
         }
     }
 
-    /// Whether a job has anything assigned to a cluster, as it is decided or as it is stored.
+    /// Whether a job that has not ended has anything assigned to a cluster, as it is decided or as it is
+    /// stored.
     fn is_assigned(&self, id: &ClusterId) -> bool {
-        let mut jobs = self.picture.facts.jobs.iter();
+        let has_ended = |job: &JobView| job.progress.as_ref().is_some_and(|p| p.state().is_ended());
+        let jobs = self.picture.facts.jobs.iter();
+        let mut jobs = jobs.filter(|(_, job)| !has_ended(job));
         jobs.any(|(_, job)| {
             let both = [&job.durable, &job.decided];
             let mut ranges = both
@@ -106,10 +117,14 @@ impl ResourceManager {
         if self.ops.has(&purpose) {
             return;
         }
+        let view = self.picture.facts.clusters.get(id);
+        let is_lost = view.is_some_and(ClusterView::is_removed_as_lost);
         let decision = Decision::PutCluster {
             cluster: Cluster {
                 version: row.version.next(),
                 desired_state: DesiredState::Removed,
+                // It says that no shard has written instances to the archive.
+                declared: row.declared.filter(|_| is_lost),
                 ..Cluster::new(row.id.clone(), &row.name)
             },
             expected: Some(row.version),
@@ -162,7 +177,7 @@ impl ResourceManager {
         self.ops.start(purpose, Op::Decide(decision), now, out);
     }
 
-    /// Hides everything that a shard has stored.
+    /// Hides what a shard has stored. Of one that was lost instances are not hidden.
     pub(crate) fn hide_removed(
         &mut self,
         id: ClusterId,
@@ -175,7 +190,9 @@ impl ResourceManager {
             return;
         };
         let epoch = view.removal.fence;
-        let buckets = (0..BLOCK_BUCKETS).map(Write::Seal);
+        let declared = view.row.as_ref().and_then(|row| row.declared);
+        let is_lost = declared.is_some_and(|of| of.as_what == Declaration::NeverReturns);
+        let buckets = (0..BLOCK_BUCKETS).filter(|_| !is_lost).map(Write::Seal);
         let others = [Write::SealShard, Write::SealHosts, Write::RemoveHeartbeat];
         let batch = Batch {
             owner: Role::Shard(id.clone()),

@@ -59,6 +59,8 @@ pub struct WorkTotals {
     pub ending: u64,
     /// Of `instances`, those that cannot leave as things are.
     pub staying: u64,
+    /// Of `instances`, those that are given up against their job's policy, or are of a daemon.
+    pub given_up: u64,
 }
 
 /// What a cluster holds of a group.
@@ -101,6 +103,8 @@ pub enum Departure {
     },
     /// They end: a daemon has no instance without its host.
     End,
+    /// They are given up without their shard, and not by their job's policy.
+    GivenUp(Reason),
     /// They stay, although they are to leave.
     Stays(Reason),
 }
@@ -200,11 +204,15 @@ impl Work<'_> {
                 after_preemption,
                 ..
             } => (*movable, *after_preemption),
-            Departure::None | Departure::Unselected | Departure::End | Departure::Stays(_) => (0, 0),
+            Departure::None
+            | Departure::Unselected
+            | Departure::End
+            | Departure::GivenUp(_)
+            | Departure::Stays(_) => (0, 0),
         };
         let moving = movable.saturating_add(after_preemption);
         let (ending, staying) = match &departure {
-            Departure::None | Departure::Unselected => (0, 0),
+            Departure::None | Departure::Unselected | Departure::GivenUp(_) => (0, 0),
             Departure::End => (instances, 0),
             // What has not begun at a lost cluster leaves it, whatever its job says.
             Departure::Stays(_) if self.cover.is_some() => (0, running.min(instances)),
@@ -214,6 +222,9 @@ impl Work<'_> {
         totals.after_preemption = totals.after_preemption.saturating_add(after_preemption);
         totals.ending = totals.ending.saturating_add(ending);
         totals.staying = totals.staying.saturating_add(staying);
+        if let Departure::GivenUp(_) = departure {
+            totals.given_up = totals.given_up.saturating_add(instances);
+        }
         if self.out.groups.len() >= MOST_GROUPS {
             self.out.left_out = self.out.left_out.saturating_add(1);
             return;
@@ -238,7 +249,12 @@ impl Work<'_> {
     ) -> Departure {
         let GroupOf { spec, group, .. } = of;
         if let Some(cover) = &self.cover {
-            return when_lost(of, cover);
+            let is_removal = self.question.desired == DesiredState::Removing;
+            return if is_removal {
+                when_removed_as_lost(of, job, cover)
+            } else {
+                when_lost(of, cover)
+            };
         }
         let leaves = match self.question.desired {
             DesiredState::Active | DesiredState::Cordoned => false,
@@ -323,6 +339,23 @@ impl Work<'_> {
             others,
         }
     }
+}
+
+/// What becomes of a group's instances if their cluster is removed without its shard.
+fn when_removed_as_lost(of: GroupOf<'_>, job: &JobView, cover: &LossCover) -> Departure {
+    let given_up = |why| Departure::GivenUp(Reason::new(ReasonCode::ClusterLost).at(why));
+    if job.running_spec().is_none() {
+        return Departure::End;
+    }
+    if of.spec.kind == JobKind::Daemon {
+        return given_up("a daemon ends with the hosts of its cluster");
+    }
+    if !is_replaceable(of.spec) {
+        return given_up(
+            "its job waits for the cluster (on_cluster_loss: wait); it begins anew elsewhere where it may",
+        );
+    }
+    when_lost(of, cover)
 }
 
 /// What becomes of a group's instances if their cluster is lost.

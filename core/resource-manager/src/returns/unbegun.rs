@@ -6,6 +6,9 @@
 //! - Of a job to which the cluster is lost (`facts/loss.rs`) everything leaves that has not ended. Its runs there may
 //!   be alive, and its user allowed that two of an instance may be. The shard stops them when it returns, and
 //!   volumes stay on their hosts.
+//! - Of a cluster that is removed without its shard everything leaves, whatever its job says. What is wanted
+//!   there no more, as an instance of a daemon or of a job that is stopped, is bound nowhere again. What has
+//!   ended goes to another cluster, since its job still counts it.
 //!
 //! The next holder reads the records of the former one from storage, whether or not that one has a leader.
 //! Where the silent shard had not taken the records of its own former holder over, those count for the next
@@ -16,15 +19,18 @@ use crate::assignment::indexes::note_holders;
 use crate::assignment::ranges::{Cut, change};
 use crate::assignment::release::remember;
 use crate::effect::Effect;
+use crate::facts::cluster::ClusterView;
 use crate::facts::job::JobView;
 use crate::facts::loss::CountedCapacity;
 use crate::facts::slice::SliceKey;
 use crate::manager::ResourceManager;
 use crate::returns::start_bans::BanStep;
 use crate::storage::operations::Purpose;
+use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, InstanceRecord, SliceRow};
-use echelon_core_model::spec::{JobKind, JobSpec};
+use echelon_core_model::job::Desired;
+use echelon_core_model::spec::JobKind;
 use echelon_core_model::store::{Consistency, Event, Op, Query, Write};
 use echelon_core_model::{ClusterId, InstanceRange, JobId, RangeSet, Reason, ReasonCode, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,11 +49,22 @@ struct Unbegun {
     untaken: RangeSet,
     /// Of these, those of which something has begun there.
     given_up: RangeSet,
+    /// Those that have ended, where these leave as well.
+    ended: RangeSet,
+}
+
+impl Unbegun {
+    /// All that leave and have not ended.
+    fn free(&self) -> RangeSet {
+        self.own.union(&self.untaken)
+    }
 }
 
 /// A job of which blocks are being read.
 #[derive(Debug, Clone)]
 struct JobBlocks {
+    /// Which of its indexes leave, as it was when the first read began.
+    leaves: Leaves,
     /// What is to be read, the read under way first.
     left: VecDeque<(SliceKey, InstanceRange)>,
     found: BTreeMap<SliceKey, Unbegun>,
@@ -88,6 +105,8 @@ enum Leaves {
     Unbegun,
     /// Those that have not ended.
     Unended,
+    /// All of them.
+    All,
 }
 
 impl Leaves {
@@ -96,6 +115,27 @@ impl Leaves {
         match self {
             Self::Unbegun => has_begun(record),
             Self::Unended => record.ended.is_some(),
+            Self::All => false,
+        }
+    }
+}
+
+/// What becomes of indexes that leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextBinding<'a> {
+    /// They are bound anew. Those that have ended stay.
+    Anew,
+    /// They are bound anew. Those that have ended go to this cluster; without one they stay.
+    ResultsTo(Option<&'a ClusterId>),
+    /// They are wanted nowhere. Those that have ended go to this cluster.
+    Ended(Option<&'a ClusterId>),
+}
+
+impl<'a> NextBinding<'a> {
+    const fn results_to(self) -> Option<&'a ClusterId> {
+        match self {
+            Self::Anew => None,
+            Self::ResultsTo(to) | Self::Ended(to) => to,
         }
     }
 }
@@ -169,10 +209,14 @@ impl ResourceManager {
                 break;
             }
             last = Some(id);
-            let left = self.unbegun_pieces(cluster, id);
+            let Some(leaves) = self.leaves(cluster, id) else {
+                continue;
+            };
+            let left = self.unbegun_pieces(cluster, id, leaves);
             if !left.is_empty() {
                 free -= 1;
-                begun.push((id, left));
+                let found = BTreeMap::new();
+                begun.push((id, JobBlocks { leaves, left, found }));
             }
         }
         let Some(moves) = self
@@ -189,9 +233,8 @@ impl ResourceManager {
             moves.again_at = again;
         }
         let mut asked = Vec::new();
-        for (id, left) in begun {
-            let found = BTreeMap::new();
-            if moves.reading.insert(id, JobBlocks { left, found }).is_none() {
+        for (id, blocks) in begun {
+            if moves.reading.insert(id, blocks).is_none() {
                 asked.push(id);
             }
         }
@@ -202,18 +245,29 @@ impl ResourceManager {
 
     /// What is to be read of a job before something of it can leave a silent cluster. Nothing where all of
     /// it has begun, or where no other cluster may take it.
-    fn unbegun_pieces(&self, cluster: &ClusterId, id: JobId) -> VecDeque<(SliceKey, InstanceRange)> {
+    fn unbegun_pieces(
+        &self,
+        cluster: &ClusterId,
+        id: JobId,
+        leaves: Leaves,
+    ) -> VecDeque<(SliceKey, InstanceRange)> {
         let mut out = VecDeque::new();
         let settled = |job: &&JobView| job.durable == job.decided && !job.is_refused();
         let Some(job) = self.picture.facts.jobs.get(&id).filter(settled) else {
             return out;
         };
-        let Some(spec) = job.running_spec().filter(|spec| spec.kind != JobKind::Daemon) else {
+        let slices = job.decided_slices();
+        if leaves == Leaves::All {
+            let here = slices.iter().filter(|(key, _)| key.cluster == *cluster);
+            let all = here.flat_map(|(key, ranges)| ranges.iter().map(move |r| (key, r.range)));
+            let all = all.flat_map(|(key, range)| pieces(range).map(move |piece| (key.clone(), piece)));
+            return all.collect();
+        }
+        let Some(spec) = job.running_spec() else {
             return out;
         };
-        let leaves = self.leaves(cluster, spec);
         let router = self.picture.router();
-        for (key, ranges) in &job.decided_slices() {
+        for (key, ranges) in &slices {
             let group = spec.group(&key.group).filter(|_| key.cluster == *cluster);
             let group = group.filter(|group| {
                 let of = GroupOf { id, spec, group };
@@ -236,14 +290,19 @@ impl ResourceManager {
         out
     }
 
-    /// Which indexes of a job leave a cluster.
-    fn leaves(&self, cluster: &ClusterId, spec: &JobSpec) -> Leaves {
-        let view = self.picture.facts.clusters.get(cluster);
-        if view.is_some_and(|view| view.is_lost_to(spec)) {
+    /// Which indexes of a job leave a cluster; none: no index does.
+    fn leaves(&self, cluster: &ClusterId, id: JobId) -> Option<Leaves> {
+        let view = self.picture.facts.clusters.get(cluster)?;
+        let job = self.picture.facts.jobs.get(&id)?;
+        if view.is_removed_as_lost() {
+            return (job.is_live() && job.spec.is_some()).then_some(Leaves::All);
+        }
+        let spec = job.running_spec().filter(|spec| spec.kind != JobKind::Daemon)?;
+        Some(if view.is_lost_to(spec) {
             Leaves::Unended
         } else {
             Leaves::Unbegun
-        }
+        })
     }
 
     fn ask_blocks(&mut self, cluster: &ClusterId, id: JobId, now: Timestamp, out: &mut Vec<Effect>) {
@@ -280,13 +339,14 @@ impl ResourceManager {
         out: &mut Vec<Effect>,
     ) {
         let ((cluster, id), (blocks, rows)) = (of, read);
-        let spec = self.picture.facts.jobs.get(&id).and_then(JobView::running_spec);
-        let Some(leaves) = spec.map(|spec| self.leaves(&cluster, spec)) else {
-            return self.silent_blocks_unread(&cluster, id);
-        };
+        let leaves = self.leaves(&cluster, id);
         let reading = self.start_banning.clusters.get_mut(&cluster);
         let Some(job) = reading.and_then(|of| of.moves.reading.get_mut(&id)) else {
             return;
+        };
+        // What was read under another rule says nothing of what leaves now. The next round reads it again.
+        let Some(leaves) = leaves.filter(|leaves| *leaves == job.leaves) else {
+            return self.silent_blocks_unread(&cluster, id);
         };
         let Some((key, range)) = job.left.pop_front() else {
             return;
@@ -294,9 +354,13 @@ impl ResourceManager {
         let records = || blocks.iter().flat_map(|block| &block.instances);
         let kept = records().filter(|(_, r)| leaves.keeps(r));
         let kept: RangeSet = kept.map(|(n, _)| *n).collect();
+        let ended = records().filter(|(n, r)| r.ended.is_some() && !kept.contains(**n));
+        let ended: RangeSet = ended.map(|(n, _)| *n).collect();
+        let stays = kept.union(&ended);
         let begun = records().filter(|(_, r)| has_begun(r)).map(|(n, _)| *n);
-        let given_up = begun.collect::<RangeSet>().minus(&kept);
-        let free = std::iter::once(range).collect::<RangeSet>().minus(&kept);
+        let given_up = begun.collect::<RangeSet>().minus(&stays);
+        let all: RangeSet = std::iter::once(range).collect();
+        let free = all.minus(&stays);
         let row = rows.iter().find(|row| row.group == key.group);
         let taken = row.and_then(|row| row.taken_over.get(&key.generation).cloned());
         let own = free.intersect(&taken.unwrap_or_default());
@@ -304,6 +368,7 @@ impl ResourceManager {
         found.untaken = found.untaken.union(&free.minus(&own));
         found.own = found.own.union(&own);
         found.given_up = found.given_up.union(&given_up);
+        found.ended = found.ended.union(&ended.intersect(&all));
         if !job.left.is_empty() {
             return self.ask_blocks(&cluster, id, now, out);
         }
@@ -312,6 +377,25 @@ impl ResourceManager {
             self.release_unbegun(&cluster, id, job.found, now);
         }
         self.read_unbegun(now, out);
+    }
+
+    /// What becomes of the indexes of a job that leave a cluster.
+    fn next_binding(&self, cluster: &ClusterId, job: &JobView) -> NextBinding<'_> {
+        let clusters = &self.picture.facts.clusters;
+        if !clusters.get(cluster).is_some_and(ClusterView::is_removed_as_lost) {
+            return NextBinding::Anew;
+        }
+        // A result needs no capacity there.
+        let mut others = clusters
+            .iter()
+            .filter(|(id, view)| *id != cluster && view.takes_work());
+        let to = others.next().map(|(id, _)| id);
+        let is_counted = job.desired() != Desired::Deleted && !job.is_daemon();
+        match job.running_spec() {
+            _ if !is_counted => NextBinding::Ended(None),
+            Some(_) => NextBinding::ResultsTo(to),
+            None => NextBinding::Ended(to),
+        }
     }
 
     /// Releases indexes without an intent. They are bound anew by the next admission.
@@ -325,7 +409,8 @@ impl ResourceManager {
         let Some(mut job) = self.picture.facts.jobs.lend(&id) else {
             return;
         };
-        let moved = released(&mut job, id, &found);
+        let next = self.next_binding(cluster, &job);
+        let moved = released(&mut job, id, &found, next);
         self.picture.facts.jobs.give_back(id, job, !moved.is_empty());
         if moved.is_empty() {
             return;
@@ -339,12 +424,21 @@ impl ResourceManager {
         }
         for (key, numbers) in &moved {
             self.lower_grant(id, key);
-            let given_up = found.get(key).map(|of| of.given_up.intersect(numbers).count());
-            let why = match given_up {
-                Some(n) if n > 0 => ReasonCode::ClusterLost,
-                _ => ReasonCode::Moved,
+            let count = |of: fn(&Unbegun) -> &RangeSet| {
+                let of = found.get(key).map(|found| of(found).intersect(numbers).count());
+                of.unwrap_or_default()
             };
-            let text = left_text(numbers.count(), given_up.unwrap_or_default(), key);
+            let left = LeftCounts {
+                all: numbers.count(),
+                given_up: count(|of| &of.given_up),
+                ended: count(|of| &of.ended),
+            };
+            let why = if left.given_up > 0 {
+                ReasonCode::ClusterLost
+            } else {
+                ReasonCode::Moved
+            };
+            let text = left_text(left, key);
             self.writes.push(Write::Event(Event {
                 job: id,
                 at: now,
@@ -395,16 +489,32 @@ impl ResourceManager {
     }
 }
 
-/// What an event says of indexes that have left a silent cluster, of which some had begun.
-fn left_text(all: u64, given_up: u64, key: &SliceKey) -> String {
+/// How many indexes have left a silent cluster.
+#[derive(Debug, Clone, Copy)]
+struct LeftCounts {
+    all: u64,
+    /// Of these, those that had begun and not ended.
+    given_up: u64,
+    /// Of these, those that had ended.
+    ended: u64,
+}
+
+/// What an event says of indexes that have left a silent cluster.
+fn left_text(left: LeftCounts, key: &SliceKey) -> String {
     let SliceKey { cluster, group, .. } = key;
-    if given_up == 0 {
-        return format!("{all} instances of {group} had not begun at {cluster}, which is cut off");
+    let LeftCounts { all, given_up, ended } = left;
+    let unbegun = all.saturating_sub(given_up).saturating_sub(ended);
+    let mut text = if given_up == 0 {
+        format!("{unbegun} instances of {group} had not begun at {cluster}, which is cut off")
+    } else {
+        format!(
+            "{given_up} instances of {group} were given up at {cluster}, which is lost, and {unbegun} had not begun there; their volumes stay there"
+        )
+    };
+    if ended > 0 {
+        text.push_str(&format!("; {ended} had ended there, and their results are kept"));
     }
-    let unbegun = all.saturating_sub(given_up);
-    format!(
-        "{given_up} instances of {group} were given up at {cluster}, which is lost, and {unbegun} had not begun there; their volumes stay there"
-    )
+    text
 }
 
 /// The indexes of each slice of a job.
@@ -416,10 +526,19 @@ fn numbers_of(job: &JobView) -> BTreeMap<SliceKey, RangeSet> {
     numbers.collect()
 }
 
-/// Takes indexes that have not begun out of a job's slices. A gang goes whole, or not at all.
-fn released(job: &mut JobView, id: JobId, found: &BTreeMap<SliceKey, Unbegun>) -> Vec<(SliceKey, RangeSet)> {
+/// Takes indexes that leave out of a job's slices. A gang goes whole, or not at all.
+fn released(
+    job: &mut JobView,
+    id: JobId,
+    found: &BTreeMap<SliceKey, Unbegun>,
+    next: NextBinding<'_>,
+) -> Vec<(SliceKey, RangeSet)> {
     let mut out = Vec::new();
-    let Some(spec) = job.running_spec() else {
+    let spec = match next {
+        NextBinding::Anew | NextBinding::ResultsTo(_) => job.running_spec(),
+        NextBinding::Ended(_) => job.spec.as_deref(),
+    };
+    let Some(spec) = spec else {
         return out;
     };
     let is_gang = spec.gang.is_some();
@@ -427,14 +546,19 @@ fn released(job: &mut JobView, id: JobId, found: &BTreeMap<SliceKey, Unbegun>) -
         return out;
     }
     let slices = numbers_of(job);
-    let free = |key: &SliceKey| {
-        let unbegun = found.get(key);
-        unbegun.map_or_else(RangeSet::new, |of| of.own.union(&of.untaken))
-    };
+    let free = |key: &SliceKey| found.get(key).map_or_else(RangeSet::new, Unbegun::free);
     let whole = |held: (&SliceKey, &RangeSet)| held.1.minus(&free(held.0)).is_empty();
-    if is_gang && !slices.iter().all(whole) {
+    if is_gang && next == NextBinding::Anew && !slices.iter().all(whole) {
         return out;
     }
+    let together;
+    let found = if is_gang {
+        together = gang_together(found);
+        &together
+    } else {
+        found
+    };
+    let is_ended = matches!(next, NextBinding::Ended(_));
     let decided = job.decided.make_mut(id);
     for (key, unbegun) in found {
         let Some(held) = slices.get(key) else { continue };
@@ -443,7 +567,8 @@ fn released(job: &mut JobView, id: JobId, found: &BTreeMap<SliceKey, Unbegun>) -
             for (numbers, is_taken) in [(&unbegun.own, true), (&unbegun.untaken, false)] {
                 change(ranges, &held.intersect(numbers), Cut::Released, |r| {
                     let former = r.former.filter(|_| !is_taken).map(|(former, _)| former);
-                    let is_wanted = r.releasing.is_none_or(|mark| mark.why != ReasonCode::ScaledDown);
+                    let is_wanted =
+                        !is_ended && r.releasing.is_none_or(|mark| mark.why != ReasonCode::ScaledDown);
                     // Indexes that were scaled away have no records if they are needed again.
                     let records = is_wanted.then(|| former.unwrap_or_else(|| key.cluster.clone()));
                     by_records.entry(records).or_default().insert(r.range);
@@ -452,6 +577,19 @@ fn released(job: &mut JobView, id: JobId, found: &BTreeMap<SliceKey, Unbegun>) -
             }
         }
         let mut numbers = RangeSet::new();
+        if let Some(ranges) = decided.groups.get_mut(&key.group) {
+            let ended = held.intersect(&unbegun.ended);
+            change(ranges, &ended, Cut::Released, |r| {
+                let after = result_range(&r, next);
+                if after.as_ref() != Some(&r) {
+                    numbers.insert(r.range);
+                }
+                if after.is_none() {
+                    by_records.entry(None).or_default().insert(r.range);
+                }
+                after
+            });
+        }
         for (records, set) in &by_records {
             remember(decided, &key.group, key.generation, records.as_ref(), set);
             numbers = numbers.union(set);
@@ -462,4 +600,36 @@ fn released(job: &mut JobView, id: JobId, found: &BTreeMap<SliceKey, Unbegun>) -
         }
     }
     out
+}
+
+/// A gang is bound as a whole: members that have ended go with the others, unless all have ended.
+fn gang_together(found: &BTreeMap<SliceKey, Unbegun>) -> BTreeMap<SliceKey, Unbegun> {
+    let goes_on = found.values().any(|of| !of.free().is_empty());
+    let mut out = found.clone();
+    for of in out.values_mut().filter(|_| goes_on) {
+        of.own = of.own.union(&std::mem::take(&mut of.ended));
+    }
+    out
+}
+
+/// What becomes of a range of which all has ended; none: it is bound nowhere.
+fn result_range(r: &AssignedRange, next: NextBinding<'_>) -> Option<AssignedRange> {
+    let is_wanted = r
+        .releasing
+        .as_ref()
+        .is_none_or(|mark| mark.why != ReasonCode::ScaledDown);
+    match next {
+        NextBinding::Ended(None) => None,
+        _ if !is_wanted => None,
+        _ => Some(next.results_to().map_or_else(
+            || r.clone(),
+            |to| AssignedRange {
+                range: r.range,
+                cluster: to.clone(),
+                generation: r.generation.next(),
+                former: Some((r.cluster.clone(), r.generation)),
+                releasing: None,
+            },
+        )),
+    }
 }

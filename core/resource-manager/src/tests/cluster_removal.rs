@@ -7,7 +7,7 @@ use echelon_core_model::store::{Answer, Decision, Leadership, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, GroupName, RunState, Span};
 use echelon_core_testkit::build::JobBuilder;
 
-fn row(case: &Case, name: &str) -> Cluster {
+pub fn row(case: &Case, name: &str) -> Cluster {
     let Answer::Clusters(rows) = case.store.read(&Query::Clusters) else {
         panic!()
     };
@@ -15,7 +15,7 @@ fn row(case: &Case, name: &str) -> Cluster {
 }
 
 /// What is stored beside the row: whether there is a heartbeat, and whether the manager has stored anything.
-fn left(case: &Case, name: &str) -> (bool, bool) {
+pub fn left(case: &Case, name: &str) -> (bool, bool) {
     let id = ClusterId::new(name);
     let (Answer::Heartbeats(beats), Answer::ClusterStates(states)) = (
         case.store.read(&Query::Heartbeats),
@@ -29,7 +29,7 @@ fn left(case: &Case, name: &str) -> (bool, bool) {
     )
 }
 
-fn epoch(case: &Case, name: &str) -> Epoch {
+pub fn epoch(case: &Case, name: &str) -> Epoch {
     let Answer::Leadership(there) = case
         .store
         .read(&Query::Leadership(Role::Shard(ClusterId::new(name))))

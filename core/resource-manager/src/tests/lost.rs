@@ -32,7 +32,7 @@ pub fn runs(spec: JobBuilder) -> (Case, JobId, &'static str) {
 }
 
 /// The same with these records of its instances.
-fn runs_with(spec: JobBuilder, record: impl Fn(u32) -> InstanceRecord) -> (Case, JobId, &'static str) {
+pub fn runs_with(spec: JobBuilder, record: impl Fn(u32) -> InstanceRecord) -> (Case, JobId, &'static str) {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     let job = case.job(1, spec);
     case.run_for(Span::seconds(8));
@@ -53,12 +53,12 @@ fn is_alarmed(case: &Case, words: &str) -> bool {
     case.alarms.iter().any(|alarm| alarm.contains(words))
 }
 
-fn declare(case: &mut Case, cluster: &str, silence: u64, as_what: Declaration) {
+pub fn declare(case: &mut Case, cluster: &str, silence: u64, as_what: Declaration) {
     let declared = DeclaredHealth { silence, as_what };
     case.change_cluster(cluster, |row| row.declared = Some(declared));
 }
 
-fn silence(case: &Case, cluster: &str) -> u64 {
+pub fn silence(case: &Case, cluster: &str) -> u64 {
     case.rm.picture().facts.clusters[&ClusterId::new(cluster)]
         .state
         .as_ref()
@@ -67,7 +67,7 @@ fn silence(case: &Case, cluster: &str) -> u64 {
         .silence
 }
 
-fn health(case: &Case, cluster: &str) -> Health {
+pub fn health(case: &Case, cluster: &str) -> Health {
     case.rm.picture().facts.clusters[&ClusterId::new(cluster)].health()
 }
 

@@ -6,9 +6,11 @@ use crate::tests::lost::{cut, running};
 use crate::tests::shard::{Key, ModelShard};
 use crate::tests::silent::store_record;
 use echelon_core_model::cluster::DesiredState;
+use echelon_core_model::health::Health;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
 use echelon_core_model::spec::OnSilence;
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{
     Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, Span, Timestamp,
 };
@@ -125,11 +127,14 @@ impl Case {
                     let ranges = of.durable.ranges(&group);
                     ranges.iter().any(|r| r.cluster == *c)
                 });
-                !holds && view.is_some_and(|v| v.health().is_silence())
+                let known = view.and_then(|v| v.state.as_ref());
+                let health = known.map_or_else(|| self.stored_health(c), |state| state.health.health);
+                !holds && health.is_silence()
             };
             let is_removed = |c: &ClusterId| {
                 let view = picture.facts.clusters.get(c);
-                view.is_some_and(|v| v.desired_state() == DesiredState::Removed)
+                let known = view.and_then(|v| v.row.as_ref()).map(|row| row.desired_state);
+                known.or_else(|| self.stored_desired_state(c)) == Some(DesiredState::Removed)
             };
             let left = |c: &ClusterId| is_removed(c) || is_lost(c);
             let shards = self.shards.iter().filter(|(c, _)| !left(c));
@@ -143,6 +148,24 @@ impl Case {
                 self.trace.join("\n")
             );
         }
+    }
+
+    /// The health of a cluster that a new leader has not read yet.
+    fn stored_health(&self, cluster: &ClusterId) -> Health {
+        let Answer::ClusterStates(states) = self.store.read(&Query::ClusterStates) else {
+            panic!()
+        };
+        let state = states.iter().find(|state| state.cluster == *cluster);
+        state.map(|state| state.health.health).unwrap_or_default()
+    }
+
+    /// The desired state of such a cluster.
+    fn stored_desired_state(&self, cluster: &ClusterId) -> Option<DesiredState> {
+        let Answer::Clusters(rows) = self.store.read(&Query::Clusters) else {
+            panic!()
+        };
+        let row = rows.iter().find(|row| row.id == *cluster);
+        row.map(|row| row.desired_state)
     }
 
     /// Restarts go on in the shards.

@@ -9,7 +9,7 @@ use echelon_core_model::store::{Answer, Decision, NameHolder, Op, OpId, OpResult
 use echelon_core_model::{JobId, ReasonCode, RunState, Span, Timestamp, Version};
 
 /// Every ten minutes; cases begin at 03:46:40.
-fn every_ten(overlap: Overlap, catch_up: CatchUp) -> Schedule {
+pub fn every_ten(overlap: Overlap, catch_up: CatchUp) -> Schedule {
     Schedule {
         cron: "*/10 * * * *".to_owned(),
         time_zone: Schedule::UTC.to_owned(),
@@ -40,7 +40,7 @@ fn just_before() -> (Case, JobId) {
 }
 
 /// Everything that was made of a template, oldest first.
-fn children(case: &Case, template: JobId) -> Vec<Head> {
+pub fn children(case: &Case, template: JobId) -> Vec<Head> {
     let mut out: Vec<Head> = (0..JOB_BUCKETS)
         .flat_map(|bucket| match case.store.read(&Query::Heads(bucket)) {
             Answer::Heads(heads) => heads,

@@ -91,19 +91,25 @@ impl Wire for DeclaredHealth {
 
     fn to_wire(&self) -> Self::Message {
         let alive_until_ms = match self.as_what {
-            Declaration::Lost => None,
+            Declaration::Lost | Declaration::NeverReturns => None,
             Declaration::AliveUntil(until) => Some(until.0),
         };
         wire::DeclaredHealth {
             silence: self.silence,
             alive_until_ms,
+            never_returns: self.as_what == Declaration::NeverReturns,
         }
     }
 
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let lost = if message.never_returns {
+            Declaration::NeverReturns
+        } else {
+            Declaration::Lost
+        };
         Ok(Self {
             silence: message.silence,
-            as_what: moment(message.alive_until_ms).map_or(Declaration::Lost, Declaration::AliveUntil),
+            as_what: moment(message.alive_until_ms).map_or(lost, Declaration::AliveUntil),
         })
     }
 }
