@@ -234,7 +234,10 @@ fn departure(group: &v1::GroupWork) -> String {
         v1::Departure::Ends => "ends".to_owned(),
         v1::Departure::Moves => {
             let moves = match group.after_preemption {
-                0 => format!("{} can move now, {} at once", group.movable, group.at_once),
+                0 => format!(
+                    "{} can move now, at most {} at a time",
+                    group.movable, group.at_once
+                ),
                 more => format!(
                     "{} can move now, {more} once other work has given way",
                     group.movable

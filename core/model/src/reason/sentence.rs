@@ -83,7 +83,7 @@ impl ReasonCode {
             Self::AwaitingClusters => {
                 "storage was resumed; it goes to a cluster when all clusters have told what they run"
             }
-            Self::ClusterLost => "its cluster is lost; it begins at another one",
+            Self::ClusterLost => "its cluster is lost",
             Self::StartsForbidden => {
                 "its cluster was cut off; nothing new begins there until the resource manager allows it again"
             }

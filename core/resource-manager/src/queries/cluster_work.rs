@@ -352,7 +352,7 @@ fn when_removed_as_lost(of: GroupOf<'_>, job: &JobView, cover: &LossCover) -> De
     }
     if !is_replaceable(of.spec) {
         return given_up(
-            "its job waits for the cluster (on_cluster_loss: wait); it begins anew elsewhere where it may",
+            "its job waits for it, as `on_cluster_loss` says; it begins anew at another cluster that its job may use",
         );
     }
     when_lost(of, cover)
@@ -367,7 +367,7 @@ fn when_lost(of: GroupOf<'_>, cover: &LossCover) -> Departure {
     }
     if !is_replaceable(spec) {
         return stays(
-            "its job waits for the cluster (on_cluster_loss: wait); only what has not begun there goes elsewhere",
+            "its job waits for it, as `on_cluster_loss` says; only what has not begun there goes elsewhere",
         );
     }
     let Some(of_group) = cover.groups.get(&(id, group.name.clone())) else {
