@@ -1,5 +1,6 @@
 //! A cluster whose shard is dead while its Mesos and its tasks live. An operator declares it lost: what may be replaced runs
-//! at the other cluster, what waits for its cluster stays, and when the shard is back each instance runs once.
+//! at the other cluster, what waits for its cluster stays, and when the shard is back each instance runs once. Or it never
+//! returns, and is removed without its shard.
 
 use crate::federation::Federation;
 use crate::marks::Marks;
@@ -104,4 +105,48 @@ fn a_cluster_that_is_declared_lost_is_replaced_and_runs_nothing_twice_after_its_
     assert_eq!((marks.begun("waiting"), marks.done("waiting")), (4, 0));
     let shown = federation.get("clusters/west").unwrap();
     assert_eq!(shown.get("declaredLost"), None, "{shown:#}");
+}
+
+#[test]
+fn a_cluster_that_never_returns_is_removed_without_its_shard() {
+    let mut federation = Federation::start().unwrap();
+    let marks = Marks::new(&federation).unwrap();
+    for cluster in ["east", "west"] {
+        until_health(&federation, cluster, "HEALTH_HEALTHY");
+    }
+    let waiting = service(&marks, "waiting", &json!({"wait": {}}));
+    let waiting = federation.submit(&waiting).unwrap();
+    federation.all_running(&waiting, 4).unwrap();
+    assert_eq!(running_at(&federation, &waiting, "west").unwrap(), 2);
+
+    federation.kill("shard-west").unwrap();
+    until_health(&federation, "west", "HEALTH_CUT_OFF");
+    let refused = |args: &[&str]| federation.command(args).unwrap_err().to_string();
+    let remove = ["cluster", "remove", "west", "--lost"];
+    let undeclared = refused(&remove);
+    assert!(undeclared.contains("declare-lost"), "{undeclared}");
+    federation.command(&["cluster", "declare-lost", "west"]).unwrap();
+    until_health(&federation, "west", "HEALTH_LOST");
+    let unaccepted = refused(&remove);
+    let names_both = unaccepted.contains("--accept-loss-of 2") && unaccepted.contains("waiting/main: 2");
+    assert!(names_both, "{unaccepted}");
+
+    let accepted = [&remove[..], &["--accept-loss-of", "2"]].concat();
+    federation.command(&accepted).unwrap();
+    wait::until(
+        "it to be removed, and its instances to run at east",
+        REPLACED,
+        || {
+            let row = federation.get("clusters/west")?;
+            let is_removed = row["desiredState"] == "CLUSTER_DESIRED_STATE_REMOVED";
+            let has_begun = marks.begun("waiting") >= 6;
+            Ok((is_removed && has_begun && running_at(&federation, &waiting, "east")? == 4).then_some(()))
+        },
+    )
+    .unwrap();
+    // A shard that comes back all the same finds that it was removed. It never gets ready, and begins nothing.
+    let unready = format!("{:#}", federation.start_again("shard-west").unwrap_err());
+    assert!(unready.contains("was removed for good"), "{unready}");
+    assert_eq!((marks.begun("waiting"), marks.done("waiting")), (6, 0));
+    assert_eq!(running_at(&federation, &waiting, "east").unwrap(), 4);
 }
