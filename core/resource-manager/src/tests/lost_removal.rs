@@ -42,7 +42,7 @@ impl Scene {
         for (name, _) in clusters {
             case.decide(Decision::TakeEpoch {
                 role: Role::Shard(ClusterId::new(name)),
-                next: Leadership::taken(Epoch(1), *name, 1),
+                next: Leadership::taken(Epoch(1), name, 1),
                 expected: Epoch(0),
             });
         }
