@@ -21,6 +21,7 @@ use crate::demand::{daemons, host_limits};
 use crate::facts::job::{Avoided, JobView};
 use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::rollouts;
+use crate::orders::allotments::drain_allotment;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
@@ -63,6 +64,9 @@ pub struct ReturnsReport {
     pub lowered: Vec<GrantChange>,
     /// Instances that leave draining clusters.
     pub drained: u64,
+    /// Jobs of which allotments of `max_unavailable` change, since other groups than before can leave such
+    /// clusters.
+    pub reallotted: BTreeSet<JobId>,
 }
 
 /// Marks what is to leave the cluster to which it is bound.
@@ -95,8 +99,13 @@ pub(crate) fn give_back(
             contention,
             lowered,
             changed: false,
+            drained: BTreeSet::new(),
         };
         returns.run(*id, &mut job);
+        if job.rare.drained != returns.drained {
+            job.rare.drained = std::mem::take(&mut returns.drained);
+            report.reallotted.insert(*id);
+        }
         let changed = returns.changed;
         Returns {
             rooms,
@@ -139,6 +148,8 @@ struct Returns<'a> {
     lowered: Vec<(JobId, SliceKey, u64)>,
     /// Whether the last job was changed.
     changed: bool,
+    /// Groups of the last job that could leave a draining cluster.
+    drained: BTreeSet<GroupName>,
 }
 
 /// Instances of a slice that are bound without a grant.
@@ -209,6 +220,7 @@ impl Returns<'_> {
                 self.changed |= withdraw_idle(job, key, report);
             }
             if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
+                self.drains_on(job, key);
                 continue;
             }
             if spec.kind == JobKind::Daemon {
@@ -216,6 +228,7 @@ impl Returns<'_> {
             } else if self.drains(&key.cluster) {
                 // A cluster out of reach empties nothing, and takes none of what others may empty at once.
                 if !self.is_heard(&key.cluster) {
+                    self.drains_on(job, key);
                     continue;
                 }
                 self.drain(of, job, key, report);
@@ -603,11 +616,12 @@ impl Returns<'_> {
     /// Empties a draining cluster. What has not begun goes back. What runs moves, and no more of it at once
     /// than may be unavailable.
     fn drain(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
-        let GroupOf { spec, group, .. } = of;
+        let GroupOf { id, spec, group } = of;
         if report.unstarted > 0 {
             let n = report.unstarted.min(self.drain_left);
             let marked = self.give_back(job, key, n, report);
             self.drain_left -= marked;
+            self.drains_on(job, key);
             return;
         }
         if report.active == 0 && self.is_removing(&key.cluster) {
@@ -615,12 +629,16 @@ impl Returns<'_> {
             return;
         }
         // What has a volume stays with it: moving it would lose what is in it.
-        let most = u64::from(rollouts::may_be_down(job, group).max(1));
-        let budget = most.saturating_sub(self.unavailable(of, job));
-        if group.volume.is_some() || report.active == 0 || budget == 0 {
+        if group.volume.is_some() || report.active == 0 {
             return;
         }
-        let n = budget.min(self.drain_left);
+        let most = u64::from(rollouts::may_be_down(job, group).max(1));
+        let mut budget = most.saturating_sub(self.unavailable(of, job));
+        if group.runs_for_ever(spec.kind) {
+            let allotment = drain_allotment(&self.picture.facts, id, job, &group.name);
+            budget = budget.min(allotment);
+        }
+        let n = budget.max(1).min(self.drain_left);
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         let have = have(job, &key.group);
@@ -628,6 +646,12 @@ impl Returns<'_> {
         let Some(share) = shares.into_iter().next() else {
             return;
         };
+        if group.runs_for_ever(spec.kind) {
+            self.drained.insert(group.name.clone());
+        }
+        if budget == 0 {
+            return;
+        }
         let Some(ranges) = job.decided.ranges_mut(&key.group) else {
             return;
         };
@@ -647,6 +671,13 @@ impl Returns<'_> {
         self.drain_left -= numbers.count().min(self.drain_left);
         let unit = unit_of(&self.picture.facts, group);
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
+    }
+
+    /// What of a group could leave before is not looked at now.
+    fn drains_on(&mut self, job: &JobView, key: &SliceKey) {
+        if job.rare.drained.contains(&key.group) {
+            self.drained.insert(key.group.clone());
+        }
     }
 
     /// What has ended at a cluster that is removed goes to another one, since its job still counts it. It needs

@@ -107,6 +107,8 @@ pub struct RareJob {
     pub refused: Option<Box<RefusedAssignment>>,
     /// A row of it cannot be understood: what is known all the same, to count what runs of it.
     pub aside: Option<Box<AsideJob>>,
+    /// Groups of which draining clusters have instances that another cluster has capacity for.
+    pub drained: BTreeSet<GroupName>,
 }
 
 impl Nothing for RareJob {
@@ -119,6 +121,7 @@ impl Nothing for RareJob {
         alarmed: false,
         refused: None,
         aside: None,
+        drained: BTreeSet::new(),
     };
 }
 

@@ -6,6 +6,9 @@
 //! What is unavailable for another reason counts as well, wherever it is: allotments are raised only by what
 //! the limit leaves beside it. A shard subtracts its own unavailable instances from its allotment. So it may
 //! always have an allotment for as many as these: with it the shard replaces what is down, and nothing else.
+//!
+//! The drain of a cluster needs an allotment, too. It is given to no shard: the resource manager decides what
+//! leaves, as soon as the others have confirmed that they have less.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
@@ -120,6 +123,62 @@ pub fn parts(
     job: &JobView,
     group: &GroupName,
 ) -> BTreeMap<ClusterId, u64> {
+    let (limit, clusters, holders) = holders(facts, id, job, group);
+    let drain = job
+        .rare
+        .drained
+        .contains(group)
+        .then(|| drain_holder(facts, id, job, group));
+    let all: Vec<Holder> = drain.into_iter().chain(holders).collect();
+    let parts = divide(limit, &all).into_iter().skip(usize::from(drain.is_some()));
+    let pairs = clusters.into_iter().zip(parts);
+    pairs
+        .filter(|(c, _)| facts.clusters.get(c).is_some_and(|v| v.link.is_some()))
+        .collect()
+}
+
+/// How many instances of a group may leave draining clusters now, beside what all allotments in force allow
+/// and all that is unavailable.
+#[must_use]
+pub(crate) fn drain_allotment(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupName) -> u64 {
+    let (limit, _, holders) = holders(facts, id, job, group);
+    let drain = drain_holder(facts, id, job, group);
+    let all: Vec<Holder> = std::iter::once(drain).chain(holders).collect();
+    divide(limit, &all).first().copied().unwrap_or_default()
+}
+
+/// The drain of a group, which needs an allotment as a restart does. It comes first, and has none in force:
+/// what leaves by it counts as missing.
+fn drain_holder(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupName) -> Holder {
+    let drains = |cluster: &ClusterId| {
+        let view = facts.clusters.get(cluster);
+        view.is_some_and(|view| view.desired_state().moves_work_off())
+    };
+    let slices = job.slices();
+    let leaving = slices
+        .iter()
+        .filter(|(key, _)| key.group == *group && drains(&key.cluster));
+    let active = leaving
+        .map(|(key, ranges)| facts.count(id, key, ranges).active)
+        .sum();
+    Holder {
+        reach: Reach::Open,
+        instances: active,
+        outdated: active,
+        given: 0,
+        allocated: 0,
+        down: 0,
+        missing: 0,
+    }
+}
+
+/// The limit of a group, and the clusters that may have an allotment of it.
+fn holders(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    group: &GroupName,
+) -> (u64, Vec<ClusterId>, Vec<Holder>) {
     let spec = job.spec.as_ref().and_then(|s| s.group(group));
     let running = job
         .head
@@ -145,10 +204,7 @@ pub fn parts(
             (c, holder)
         })
         .unzip();
-    let pairs = clusters.into_iter().zip(divide(limit, &holders));
-    pairs
-        .filter(|(c, _)| facts.clusters.get(c).is_some_and(|v| v.link.is_some()))
-        .collect()
+    (limit, clusters, holders)
 }
 
 fn holder(

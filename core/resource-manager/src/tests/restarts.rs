@@ -9,7 +9,7 @@ use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
-use echelon_core_model::spec::OnSilence;
+use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{
     Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, Span, Timestamp,
@@ -142,12 +142,28 @@ impl Case {
                 .map(|(c, s)| (c.as_str(), s.in_effect(job, &group)))
                 .collect();
             let sum: u32 = parts.iter().map(|(_, n)| n).sum();
+            let draining = self.draining(job, &group);
             assert!(
-                sum <= most,
-                "{job}: {parts:?} of {most}\n{}",
+                sum + draining <= most,
+                "{job}: {parts:?} and {draining} by drains, of {most}\n{}",
                 self.trace.join("\n")
             );
         }
+    }
+
+    /// Instances of a service that are to leave one cluster for another one.
+    fn draining(&self, job: JobId, group: &GroupName) -> u32 {
+        let known = self.rm.picture().facts.jobs.get(&job);
+        let of = known.filter(|of| {
+            of.running_spec()
+                .is_some_and(|spec| spec.kind == JobKind::Service)
+        });
+        let ranges = of.map_or(&[][..], |of| of.decided.ranges(group));
+        let moves = ranges.iter().filter(|r| {
+            let mark = r.releasing.as_ref();
+            mark.is_some_and(|mark| mark.to.is_some() && mark.count.is_none())
+        });
+        moves.map(|r| u32::try_from(r.range.count()).unwrap()).sum()
     }
 
     /// The health of a cluster that a new leader has not read yet.
@@ -320,6 +336,29 @@ fn a_larger_limit_lets_a_restart_pass_a_silent_cluster_that_is_waited_for() {
     case.respec(job, |spec| spec.groups[0].max_unavailable = Amount::Count(3));
     case.run_for(Span::seconds(30));
     assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+/// Both stop instances, and together no more than may be unavailable.
+#[test]
+fn a_drain_takes_its_units_from_the_allotments_of_restarts() {
+    let (mut case, job) = three();
+    case.restart_job(job);
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::minutes(3));
+    assert_eq!(case.shard("a").running(job).len(), 0);
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+#[test]
+fn a_drain_that_finds_no_capacity_holds_up_no_restart() {
+    let mut case = Case::with(&[("a", 2), ("b", 2)]);
+    let job = case.job(1, service(4).spread());
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::seconds(10));
+    case.restart_job(job);
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.all_outdated(job), [0, 0]);
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
 }
 
 #[test]
