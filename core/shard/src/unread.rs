@@ -210,7 +210,6 @@ impl Group {
             hosts: None,
             restarting: 0,
             crash_looping: 0,
-            unavailable: live,
             first_behind: None,
         }
     }

@@ -229,7 +229,6 @@ const BY_NAME: &[(&str, Range)] = &[
     ("taken_over", WHOLE),
     ("tasks", INSTANCE),
     ("unanswered", INSTANCE),
-    ("unavailable", WHOLE),
     ("unstarted", WHOLE),
     ("update_below", INSTANCE),
     ("update_failures", WHOLE),

@@ -2,10 +2,6 @@
 //! Allotments in force never sum above the limit: one is raised only by what is free. What was taken from
 //! another cluster is free when that cluster's shard has confirmed it. So where more clusters have a group
 //! than the limit has units, a restart goes from cluster to cluster.
-//!
-//! What is unavailable for another reason counts as well, wherever it is: allotments are raised only by what
-//! the limit leaves beside it. A shard subtracts its own unavailable instances from its allotment. So it may
-//! always have an allotment for as many as these: with it the shard replaces what is down, and nothing else.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
@@ -31,18 +27,6 @@ pub struct Holder {
     /// The most that its shard may make of the allotments it was given, or reports that it takes.
     /// It is no less than `given`.
     pub allocated: u64,
-    /// Instances there that are unavailable, as its shard subtracts them from its allotment.
-    pub down: u64,
-    /// Instances there that count as unavailable and that its shard does not subtract: they leave, have come
-    /// and have not begun, or nobody knows what became of them.
-    pub missing: u64,
-}
-
-impl Holder {
-    /// The most of its instances that may be unavailable with this allotment.
-    fn lost(&self, allotment: u64) -> u64 {
-        allotment.max(self.down).saturating_add(self.missing)
-    }
 }
 
 /// Whether a cluster can get orders.
@@ -52,8 +36,7 @@ pub enum Reach {
     Open,
     /// It did, and is not connected now: it keeps what it has, however long that lasts.
     Cut,
-    /// Its shard has not reported to this leader what it has: that may be everything. At a silent cluster it
-    /// is no more than there are instances.
+    /// Its shard has not reported to this leader what it has: that may be everything.
     Unheard,
 }
 
@@ -62,36 +45,22 @@ pub enum Reach {
 /// A holder that is not `Open` is to have none: nothing is sent to it, or what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let sum = |of: fn(&Holder) -> u64| holders.iter().map(of).fold(0, u64::saturating_add);
-    let mut allocated = sum(|h| h.allocated);
-    let mut lost = sum(|h| h.lost(h.allocated));
+    let mut total = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
     let parts = holders.iter().zip(wanted(limit, holders)).map(|(h, n)| {
         // What a shard reports that it takes is no reason to give it that:
         // others may have been given the same units.
-        let others = allocated.saturating_sub(h.allocated);
-        let lost_elsewhere = lost.saturating_sub(h.lost(h.allocated));
-        // What is down there already makes nothing more unavailable.
-        let most = limit.saturating_sub(lost_elsewhere.saturating_add(h.missing));
-        let most = most.max(h.down).min(limit.saturating_sub(others));
-        let part = n.min(h.given.max(most));
-        let next = h.allocated.max(part);
-        allocated = others.saturating_add(next);
-        lost = lost_elsewhere.saturating_add(h.lost(next));
+        let others = total.saturating_sub(h.allocated);
+        let part = n.min(h.given.max(limit.saturating_sub(others)));
+        total = others.saturating_add(h.allocated.max(part));
         part
     });
     parts.collect()
 }
 
-/// The allotments to come to. What the limit leaves beside all that is unavailable goes first to where runs
-/// are outdated, the rest evenly. A holder that gets something of it, or has outdated runs, is given what is down
-/// there in addition, since its shard subtracts that.
+/// The allotments to come to: units go first to where runs are outdated, the rest evenly.
 fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let (mut kept, mut free) = (limit, limit);
-    for h in holders {
-        let keeps = if h.reach == Reach::Open { 0 } else { h.allocated };
-        kept = kept.saturating_sub(keeps);
-        free = free.saturating_sub(h.lost(keeps));
-    }
+    let cut = holders.iter().filter(|h| h.reach == Reach::Cut);
+    let units = cut.fold(limit, |left, h| left.saturating_sub(h.allocated));
     let give = |units: u64, most: &dyn Fn(usize, &Holder) -> u64| {
         let takers = holders
             .iter()
@@ -99,17 +68,13 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
             .map(|(i, h)| Taker::new(u64::from(h.reach == Reach::Open), most(i, h)));
         fill(units, &takers.collect::<Vec<_>>())
     };
-    let at = |units: &[u64], i: usize| units.get(i).copied().unwrap_or_default();
-    let first = give(free, &|_, h| h.outdated.min(h.instances));
-    let left = free.saturating_sub(first.iter().sum());
-    let rest = give(left, &|i, h| h.instances.saturating_sub(at(&first, i)));
-    let fresh: Vec<u64> = first.iter().zip(rest).map(|(a, b)| a + b).collect();
-    let left = kept.saturating_sub(fresh.iter().sum());
-    let down = give(left, &|i, h| {
-        let needs = h.outdated > 0 || at(&fresh, i) > 0;
-        if needs { h.down } else { 0 }
+    let first = give(units, &|_, h| h.outdated.min(h.instances));
+    let given: u64 = first.iter().sum();
+    let rest = give(units.saturating_sub(given), &|i, h| {
+        h.instances
+            .saturating_sub(first.get(i).copied().unwrap_or_default())
     });
-    fresh.iter().zip(down).map(|(a, b)| a + b).collect()
+    first.iter().zip(rest).map(|(a, b)| a + b).collect()
 }
 
 /// The allotments of a group that clusters are to have now; only of those with an open stream.
@@ -165,26 +130,14 @@ fn holder(
         Some(v) if v.is_settled() => Reach::Cut,
         _ => Reach::Unheard,
     };
-    let is_silent = view.is_some_and(|v| v.health().is_silence());
     let word = view.and_then(|v| v.words.get(&(id, group.clone()))).copied();
     let line = job.bound.parts.get(&(group.clone(), cluster.clone()));
     let said = word.unwrap_or_default();
     let allocated = match reach {
         // It has nothing that could be restarted; when it gets something, its allotment comes with it.
-        // What was given up at a silent cluster is no instance of the job any more, whatever its shard does.
-        _ if instances == 0 && (word.is_none() || is_silent || reach == Reach::Unheard) => 0,
-        // It cannot make more unavailable than it has. A shard that answers soon says how much it has.
-        Reach::Unheard if is_silent => limit.min(instances),
+        _ if instances == 0 && (word.is_none() || reach == Reach::Unheard) => 0,
         Reach::Unheard => limit,
         Reach::Open | Reach::Cut => line.map_or(said.part, |l| l.allocated(said.part)),
-    };
-    let down = said.unavailable.min(instances);
-    let (down, missing) = if !runs_for_ever(job, group) {
-        (0, 0)
-    } else if is_silent {
-        (down, instances.saturating_sub(allocated.max(down)))
-    } else {
-        (down, away(facts, (id, job, group), cluster))
     };
     Holder {
         reach,
@@ -192,31 +145,5 @@ fn holder(
         outdated: said.outdated,
         given: line.map_or(0, |l| l.granted()).min(allocated),
         allocated,
-        down,
-        missing,
     }
-}
-
-/// Whether others rely on the instances of a group. Nothing of a batch job can be unavailable.
-fn runs_for_ever(job: &JobView, group: &GroupName) -> bool {
-    let spec = job.spec.as_deref();
-    spec.is_some_and(|spec| spec.group(group).is_some_and(|g| g.runs_for_ever(spec.kind)))
-}
-
-/// Instances that leave a cluster, and those that have come to it and have not begun, although they may.
-fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
-    let (id, job, group) = of;
-    let slices = job.slices();
-    let here = slices
-        .iter()
-        .filter(|(key, _)| key.group == *group && key.cluster == *cluster);
-    here.map(|(key, ranges)| {
-        let count = facts.count(id, key, ranges);
-        let granted = job.grants.get(key).map_or(0, |g| g.granted());
-        let moved = ranges.iter().filter(|r| r.former.is_some());
-        let moved: u64 = moved.map(|r| r.range.count()).sum();
-        let moved = moved.min(granted).min(count.unended());
-        count.leaving.saturating_add(moved.saturating_sub(count.active))
-    })
-    .sum()
 }

@@ -2,18 +2,13 @@
 
 use crate::orders::allotments::{Holder, Reach, divide};
 use crate::tests::case::{Case, service};
-use crate::tests::lost::{cut, running};
 use crate::tests::shard::{Key, ModelShard};
-use crate::tests::silent::store_record;
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
-use echelon_core_model::spec::OnSilence;
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{
-    Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, Span, Timestamp,
-};
+use echelon_core_model::{Amount, ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
 
@@ -29,17 +24,6 @@ impl ModelShard {
     pub fn stopped_by_restart(&self, job: JobId, group: &GroupName) -> u32 {
         let of_group = self.down.keys().filter(|((j, g, _), _)| *j == job && g == group);
         u32::try_from(of_group.count()).unwrap()
-    }
-
-    /// The same, and those that have no run or on which nobody can rely.
-    pub fn unavailable(&self, job: JobId, group: &GroupName) -> u32 {
-        let of_group = self
-            .slices
-            .iter()
-            .filter(|((j, g, _), _)| *j == job && g == group);
-        let resting: u64 = of_group.map(|(_, slice)| slice.between_runs.count()).sum();
-        let unready = self.unready.get(&job).map_or(0, RangeSet::count);
-        self.stopped_by_restart(job, group) + u32::try_from(resting + unready).unwrap()
     }
 
     pub fn in_force(&self, job: JobId, group: &GroupName) -> u32 {
@@ -80,8 +64,7 @@ impl ModelShard {
         order.map_or(0, |o| o.goal.restarts)
     }
 
-    /// What was down comes up; the lowest outdated go down, as far as the part allows. Those that are unavailable already cost
-    /// nothing of it, but no more of them are replaced at once.
+    /// What was down comes up; the lowest outdated go down, as far as the part allows.
     pub fn restart(&mut self, key: &Key, now: Timestamp) {
         let active = self.slices[key].active.clone();
         self.down
@@ -91,14 +74,8 @@ impl ModelShard {
             self.slices.get_mut(key).unwrap().renewed = (asked, RangeSet::new());
         }
         let (_, units) = self.part(key.0, &key.1);
-        let turns = units.saturating_sub(self.stopped_by_restart(key.0, &key.1));
-        let free = units.saturating_sub(self.unavailable(key.0, &key.1));
-        let old = self.old(key);
-        let unready = self.unready.entry(key.0).or_default();
-        let repaired = old.intersect(unready).lowest(turns.into());
-        *unready = unready.minus(&repaired);
-        let stop = old.minus(unready).minus(&repaired).lowest(u64::from(free));
-        let stop = stop.union(&repaired);
+        let free = units.saturating_sub(self.stopped_by_restart(key.0, &key.1));
+        let stop = self.old(key).lowest(u64::from(free));
         let slice = self.slices.get_mut(key).unwrap();
         slice.renewed.1 = slice.renewed.1.union(&stop);
         let stop: Vec<InstanceNumber> = stop.numbers().collect();
@@ -247,82 +224,6 @@ fn a_new_leader_raises_nothing_before_every_holder_was_heard() {
 }
 
 #[test]
-fn what_is_unavailable_at_one_cluster_counts_at_all_of_them() {
-    // There is no capacity for what loses its host.
-    let mut case = Case::with(&[("a", 2), ("b", 2), ("c", 2)]);
-    let job = case.job(1, service(6).spread());
-    case.at("c", |shard, now| shard.lose_host_of(job, 1, now));
-    case.restart_job(job);
-    case.run_for(Span::seconds(60));
-    assert_eq!(case.all_outdated(job), [2, 2, 1]);
-    case.shard("c").cores = 2;
-    case.at("c", |shard, now| shard.full(now));
-    case.run_for(Span::seconds(30));
-    assert_eq!(case.all_outdated(job), [0, 0, 0]);
-}
-
-#[test]
-fn what_is_unavailable_is_replaced_although_nothing_else_may_be() {
-    let (mut case, job) = three();
-    for (name, count) in [("b", 2), ("c", 1)] {
-        case.at(name, |shard, now| {
-            let running = shard.running(job).into_iter();
-            let numbers: RangeSet = running.map(|(n, _)| InstanceRange::one(n)).collect();
-            shard.unready.insert(job, numbers.lowest(count));
-            shard.work(now)
-        });
-    }
-    case.run_for(Span::seconds(5));
-    let down: u32 = case
-        .shards
-        .values()
-        .map(|s| s.unavailable(job, &main_group()))
-        .sum();
-    assert_eq!(down, 3);
-    case.restart_job(job);
-    case.run_for(Span::seconds(30));
-    assert_eq!(case.all_outdated(job), [0, 0, 0]);
-}
-
-/// Cuts a cluster off, with stored records of what runs there, and restarts the job when that is known.
-fn restart_without(case: &mut Case, job: JobId, silent: &str) {
-    for (number, _) in case.shard(silent).running(job) {
-        store_record(case, silent, job, number.0, running());
-    }
-    cut(case, silent);
-    case.run_for(Span::seconds(20));
-    case.restart_job(job);
-}
-
-#[test]
-fn what_runs_at_a_silent_cluster_is_unavailable_until_it_is_replaced() {
-    // The unit lies with the first of them.
-    for silent in ["a", "c"] {
-        let (mut case, job) = three();
-        restart_without(&mut case, job, silent);
-        case.run_for(Span::minutes(13));
-        assert_eq!(case.all_outdated(job).iter().sum::<u64>(), 4, "{silent}");
-        case.run_for(Span::minutes(4));
-        assert_eq!(case.all_outdated(job), [0, 0, 0], "{silent}");
-    }
-}
-
-#[test]
-fn a_larger_limit_lets_a_restart_pass_a_silent_cluster_that_is_waited_for() {
-    let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 9)]);
-    let job = case.job(1, service(6).spread().on_cluster_loss(OnSilence::Wait));
-    restart_without(&mut case, job, "c");
-    case.run_for(Span::minutes(30));
-    assert_eq!(case.all_outdated(job), [2, 2, 0]);
-    // A new leader has not heard of it.
-    case.fail_over();
-    case.most_unavailable.insert(job, 3);
-    case.respec(job, |spec| spec.groups[0].max_unavailable = Amount::Count(3));
-    case.run_for(Span::seconds(30));
-    assert_eq!(case.all_outdated(job), [0, 0, 0]);
-}
-
-#[test]
 fn a_lowered_limit_takes_before_it_gives() {
     let mut case = Case::with(&[("a", 9), ("b", 9)]);
     let job = case.store_job(1, service(6).spread().max_unavailable(4));
@@ -381,18 +282,12 @@ fn a_job_that_is_not_to_run_has_no_parts() {
 fn holder() -> impl Strategy<Value = Holder> {
     let reach = prop_oneof![3 => Just(Reach::Open), 1 => Just(Reach::Cut), 1 => Just(Reach::Unheard)];
     let numbers = (0u64..9, 0u64..9, 0u64..5, 0u64..5);
-    let lost = prop_oneof![2 => Just((0, 0)), 1 => (0u64..4, 0u64..3)];
-    (reach, numbers, lost).prop_map(|(reach, numbers, (down, missing))| {
-        let (instances, outdated, given, more) = numbers;
-        Holder {
-            reach,
-            instances,
-            outdated,
-            given,
-            allocated: given + more,
-            down,
-            missing,
-        }
+    (reach, numbers).prop_map(|(reach, (instances, outdated, given, more))| Holder {
+        reach,
+        instances,
+        outdated,
+        given,
+        allocated: given + more,
     })
 }
 
@@ -412,12 +307,6 @@ proptest! {
         let both: Vec<u64> = given.iter().zip(&parts).map(|(a, b)| *a.max(b)).collect();
         prop_assert!(sum(&both) <= limit.max(sum(&given)), "{both:?}");
         prop_assert!(holders.iter().zip(&parts).all(|(h, n)| h.reach == Reach::Open || *n == 0));
-        // Nothing more becomes unavailable than may, beside what is already.
-        let lost = |parts: &[u64]| -> u64 {
-            let pairs = holders.iter().zip(parts);
-            pairs.map(|(h, n)| h.down.max(h.allocated.max(*n)) + h.missing).sum()
-        };
-        prop_assert!(lost(&parts) <= limit.max(lost(&vec![0; parts.len()])));
         // All confirm; then no unit that somebody can use is left.
         let confirmed = |parts: &[u64]| -> Vec<Holder> {
             let pairs = holders.iter().zip(parts);
@@ -430,15 +319,8 @@ proptest! {
         prop_assert_eq!(&divide(limit, &confirmed(&last)), &last, "it comes to rest");
         let closed: u64 = holders.iter().filter(|h| h.reach != Reach::Open).map(|h| h.allocated).sum();
         let usable: u64 = holders.iter().filter(|h| h.reach == Reach::Open).map(|h| h.instances).sum();
-        let is_whole = holders.iter().all(|h| h.down + h.missing == 0);
-        if sum(&before) <= limit && is_whole {
+        if sum(&before) <= limit {
             prop_assert_eq!(sum(&last), limit.saturating_sub(closed).min(usable));
-        }
-        // Where outdated runs are down, one of them at least can be replaced.
-        let is_stuck = |(h, _): &(&Holder, &u64)| h.reach == Reach::Open && h.outdated.min(h.down) > 0;
-        let stuck: Vec<u64> = holders.iter().zip(&last).filter(is_stuck).map(|(_, n)| *n).collect();
-        if sum(&before) <= limit && closed < limit && !stuck.is_empty() {
-            prop_assert!(sum(&last) > 0, "{stuck:?}");
         }
     }
 }
@@ -451,10 +333,7 @@ fn told(case: &Case, job: JobId) -> Option<(u64, bool)> {
 
 #[test]
 fn a_restart_is_told_of_until_every_cluster_that_knew_of_it_has_none_left() {
-    let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 9)]);
-    let job = case.store_job(1, service(6).spread().max_unavailable(3));
-    case.most_unavailable.insert(job, 3);
-    case.hint(job);
+    let (mut case, job) = three();
     assert_eq!(told(&case, job), None);
     case.shard("c").cores = 0;
     case.cut("c");

@@ -119,8 +119,6 @@ pub struct ModelShard {
     pub holds_back: u64,
     /// Hosts on which daemons belong, as it tells.
     pub hosts_of_daemons: Option<u32>,
-    /// Active numbers of jobs on which nobody can rely until they are restarted.
-    pub unready: BTreeMap<JobId, RangeSet>,
     /// Instances of each group that it says fail again and again.
     pub crash_looping: u64,
     /// It says that it kills nothing.
@@ -189,7 +187,6 @@ impl ModelShard {
             holds_back: 0,
             kills_off: false,
             hosts_of_daemons: None,
-            unready: BTreeMap::new(),
             crash_looping: 0,
             versions: BTreeMap::new(),
             found: Some(BTreeMap::new()),
@@ -738,7 +735,6 @@ impl ModelShard {
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
             hosts: self.hosts_of_daemons,
             crash_looping: self.crash_looping,
-            unavailable: u64::from(self.unavailable(key.0, &key.1)),
             first_behind: self.versions.get(&key.0).and_then(|v| v.behind),
             restarting: self.outdated(key.0, &key.1) + u64::from(self.stopped_by_restart(key.0, &key.1)),
         }
