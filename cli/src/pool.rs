@@ -151,8 +151,8 @@ pub struct Amounts {
     /// bounded)
     #[arg(long, value_parser = preempt_within, value_name = "WORD")]
     preempt_within: Option<v1::PreemptWithin>,
-    /// What becomes of instances at a silent cluster where a batch job or service does not say it: `wait`, `replace after 15m`, or
-    /// `default` (as the pool above says)
+    /// What becomes of instances at a silent cluster where a batch job or service does not say it:
+    /// `wait`, `replace after 15m`, or `default` (as the pool above says)
     #[arg(long, value_parser = loss_default, value_name = "WORDS")]
     on_cluster_loss: Option<LossDefault>,
 }

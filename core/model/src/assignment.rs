@@ -246,7 +246,7 @@ impl Assignment {
         self.ranges(group).iter().map(|r| r.range).collect()
     }
 
-    /// Indexes of a group that are bound nowhere and of which a last holder has records that count for the next one.
+    /// Indexes of a group that are bound nowhere, and whose last holder has records that count for the next one.
     #[must_use]
     pub fn unbound_with_records(&self, group: &GroupName) -> RangeSet {
         let sets = self.released.get(group).into_iter().flatten();
@@ -254,9 +254,9 @@ impl Assignment {
         with_records.fold(RangeSet::new(), |all, (_, set)| all.union(set))
     }
 
-    /// The `n` indexes of a group that are bound next, of those that are assigned to no cluster and not withdrawn: first
-    /// those that have records at a last holder, then the lowest. What a lost cluster gave up is one of the former: it may
-    /// run there still, so no other index takes its place.
+    /// The `n` indexes of a group that are bound next, of those that are bound nowhere and not withdrawn.
+    /// Those that have records at a last holder come first, then the lowest. What a lost cluster gave up has
+    /// such records. It may run there still, so no other index takes its place.
     #[must_use]
     pub fn unbound(&self, group: &GroupName, withdrawn: &RangeSet, n: u64) -> RangeSet {
         let again = self.unbound_with_records(group).minus(withdrawn).lowest(n);

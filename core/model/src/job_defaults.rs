@@ -1,5 +1,5 @@
-//! What a pool decides for its jobs where they say nothing. It is resolved when a job is submitted or changed, and the stored spec
-//! says it from then on: a pool that changes later changes no job.
+//! What a pool decides for its jobs where they say nothing. It is resolved when a job is submitted or changed.
+//! The stored spec says it from then on: a pool that changes later changes no job.
 
 use crate::pool::PoolTree;
 use crate::spec::{JobKind, JobSpec, OnSilence, defaults};

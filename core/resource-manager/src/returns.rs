@@ -6,6 +6,7 @@
 //! has capacity. Running work leaves only a draining cluster, and only to a cluster that has capacity for it.
 
 mod contention;
+mod drains;
 pub(crate) mod start_bans;
 pub(crate) mod stored_releases;
 pub(crate) mod unbegun;
@@ -19,8 +20,7 @@ use crate::demand::request::{avoided, have, terms_of, unit_of};
 use crate::demand::slices::{Line, is_unplaced, keeps_from_beginning, lines};
 use crate::demand::{daemons, host_limits};
 use crate::facts::job::{Avoided, JobView};
-use crate::facts::slice::{SliceCount, SliceKey};
-use crate::lifecycle::rollouts;
+use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
@@ -28,9 +28,7 @@ use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
 use echelon_core_model::health::NewWork;
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
-use echelon_core_model::{
-    ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, RunState, Span, Timestamp,
-};
+use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::Rooms;
 use echelon_core_routing::Share;
 use std::collections::BTreeSet;
@@ -598,111 +596,6 @@ impl Returns<'_> {
         }
         self.changed = true;
         count.saturating_sub(left)
-    }
-
-    /// Empties a draining cluster. What has not begun goes back. What runs moves, and no more of it at once
-    /// than may be unavailable.
-    fn drain(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
-        let GroupOf { spec, group, .. } = of;
-        if report.unstarted > 0 {
-            let n = report.unstarted.min(self.drain_left);
-            let marked = self.give_back(job, key, n, report);
-            self.drain_left -= marked;
-            return;
-        }
-        if report.active == 0 && self.is_removing(&key.cluster) {
-            self.move_results(job, key);
-            return;
-        }
-        // What has a volume stays with it: moving it would lose what is in it.
-        let most = u64::from(rollouts::may_be_down(job, group).max(1));
-        let budget = most.saturating_sub(self.unavailable(of, job));
-        if group.volume.is_some() || report.active == 0 || budget == 0 {
-            return;
-        }
-        let n = budget.min(self.drain_left);
-        let mut avoid = avoided(job, &key.group);
-        avoid.push(key.cluster.clone());
-        let have = have(job, &key.group);
-        let shares = self.router.places(of, n, self.within(&have, &avoid));
-        let Some(share) = shares.into_iter().next() else {
-            return;
-        };
-        let Some(ranges) = job.decided.ranges_mut(&key.group) else {
-            return;
-        };
-        let unmarked: RangeSet = ranges
-            .iter()
-            .filter(|r| is_of(r, key) && r.releasing.is_none())
-            .map(|r| r.range)
-            .collect();
-        let numbers = unmarked.highest(share.count);
-        let with = Releasing {
-            to: Some(share.cluster.clone()),
-            why: ReasonCode::Moved,
-            count: None,
-        };
-        mark(ranges, &numbers, &with);
-        self.changed = true;
-        self.drain_left -= numbers.count().min(self.drain_left);
-        let unit = unit_of(&self.picture.facts, group);
-        take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
-    }
-
-    /// What has ended at a cluster that is removed goes to another one, since its job still counts it. It needs
-    /// no capacity there.
-    fn move_results(&mut self, job: &mut JobView, key: &SliceKey) {
-        let clusters = self.picture.facts.clusters.iter();
-        let mut others = clusters.filter(|(id, view)| **id != key.cluster && view.takes_work());
-        let Some((to, _)) = others.next() else {
-            return;
-        };
-        let with = Releasing {
-            to: Some(to.clone()),
-            why: ReasonCode::Moved,
-            count: None,
-        };
-        self.changed |= mark_slice(job, key, &with);
-    }
-
-    /// Instances of a slice that do not serve, of those that have begun or have come from another cluster. Those that
-    /// leave are not among them.
-    fn missing(&self, id: JobId, key: &SliceKey, ranges: &[&AssignedRange], count: &SliceCount) -> u64 {
-        let moved: u64 = ranges
-            .iter()
-            .filter(|r| r.former.is_some())
-            .map(|r| r.range.count())
-            .sum();
-        let begun = count
-            .active
-            .max(moved.min(count.unended()))
-            .saturating_sub(count.leaving);
-        let report = self.picture.facts.report(id, key);
-        let running = report.map_or(0, |r| r.counts.get(RunState::Running));
-        begun.saturating_sub(running.saturating_sub(count.leaving))
-    }
-
-    /// Instances of a group that are being moved and do not run yet: about to be stopped, on their way, or
-    /// granted and not begun. Waiting for pool capacity is no disruption.
-    fn unavailable(&self, of: GroupOf<'_>, job: &JobView) -> u64 {
-        let GroupOf { id, spec, group } = of;
-        let serves = group.runs_for_ever(spec.kind);
-        let slices = job.slices();
-        let of_group = slices.iter().filter(|(k, _)| k.group == group.name);
-        of_group
-            .map(|(k, ranges)| {
-                let count = self.picture.facts.count(id, k, ranges);
-                let granted = job.grants.get(k).map_or(0, |g| g.granted());
-                let unheard = if count.reported { 0 } else { count.assigned };
-                let unbegun = unheard.max(granted.saturating_sub(count.active));
-                let missing = if serves {
-                    self.missing(id, k, ranges, &count)
-                } else {
-                    0
-                };
-                count.leaving + unbegun.max(missing)
-            })
-            .sum()
     }
 
     /// A gang leaves as a whole. It leaves a draining cluster. It also leaves when nothing of it has begun

@@ -72,8 +72,8 @@ pub fn request_id(id: &str, out: &mut Violations) {
     );
 }
 
-/// Checks a spec that is to be planned as one that is to be created, at the path `spec`, and gives it with the defaults of its
-/// pool in place of what `named` leaves out.
+/// Checks a spec that is to be planned as one that is to be created, at the path `spec`. Gives it with the
+/// defaults of its pool in place of what `named` leaves out.
 ///
 /// # Errors
 /// All that is wrong with it, or storage.

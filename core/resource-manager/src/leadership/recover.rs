@@ -365,8 +365,8 @@ impl ResourceManager {
             (Purpose::SilentBlocks(cluster, job), OpResult::Partial(..)) => {
                 self.silent_blocks_unread(&cluster, job);
             }
-            (Purpose::StoredRelease(cluster), OpResult::Partial(..)) => {
-                self.stored_release_read(&cluster, Vec::new(), now, out);
+            (Purpose::StoredRelease(cluster, round), OpResult::Partial(..)) => {
+                self.stored_release_read(&cluster, round, Vec::new(), now, out);
             }
             // Whichever write came first, the tree is another one now.
             (Purpose::PutPools, OpResult::Decided(_)) => self.read_pools(now, out),

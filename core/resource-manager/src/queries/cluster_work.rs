@@ -352,7 +352,7 @@ fn when_removed_as_lost(of: GroupOf<'_>, job: &JobView, cover: &LossCover) -> De
     }
     if !is_replaceable(of.spec) {
         return given_up(
-            "its job waits for it, as `on_cluster_loss` says; it begins anew at another cluster that its job may use",
+            "its job waits for it, as `on_cluster_loss` says; it begins again at another cluster that its job may use",
         );
     }
     when_lost(of, cover)

@@ -6,7 +6,7 @@
 //! 2. The rows of groups of which something is marked are read.
 //! 3. *Then* the shard's leadership is read at SERIAL. It has the same epoch, so every later leader of the shard
 //!    reads the rows after that, and finds in them what was released.
-//! 4. What was released there is bound anew, as if the shard had reported it.
+//! 4. What was released there is bound again, as if the shard had reported it.
 
 use crate::assignment::release::{Settled, settle_slice};
 use crate::effect::Effect;
@@ -29,7 +29,9 @@ const READS: usize = 64;
 /// Rows of marked groups that are being read.
 #[derive(Debug, Clone)]
 struct ReleaseRound {
-    /// Whose rows they are.
+    /// An answer to an earlier round says nothing of the rows of this one.
+    number: u64,
+    /// The epoch of the shard's leader as the round began.
     epoch: Epoch,
     /// What is to be read, the read under way first.
     left: VecDeque<(JobId, GroupName)>,
@@ -48,12 +50,16 @@ struct ReleaseReads {
 
 /// What this leader reads of shards that hear no resource manager.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StoredReleases(BTreeMap<ClusterId, ReleaseReads>);
+pub(crate) struct StoredReleases {
+    clusters: BTreeMap<ClusterId, ReleaseReads>,
+    /// The number of the last round at any cluster.
+    last_round: u64,
+}
 
 impl StoredReleases {
     /// How many entries it has of jobs.
     pub(crate) fn footprint(&self) -> usize {
-        let rounds = self.0.values().filter_map(|of| of.round.as_ref());
+        let rounds = self.clusters.values().filter_map(|of| of.round.as_ref());
         rounds.map(|round| round.left.len() + round.found.len()).sum()
     }
 }
@@ -78,9 +84,11 @@ impl ResourceManager {
         let deaf: BTreeMap<ClusterId, Epoch> = clusters
             .filter_map(|(id, view)| Some((id.clone(), view.epoch_without_manager()?)))
             .collect();
-        self.stored_releases.0.retain(|id, _| deaf.contains_key(id));
+        self.stored_releases
+            .clusters
+            .retain(|id, _| deaf.contains_key(id));
         for (cluster, epoch) in deaf {
-            let reads = self.stored_releases.0.entry(cluster.clone()).or_default();
+            let reads = self.stored_releases.clusters.entry(cluster.clone()).or_default();
             if reads.round.is_none() && now >= reads.again_at {
                 self.begin_release_round(&cluster, epoch, now, out);
             }
@@ -94,7 +102,7 @@ impl ResourceManager {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let Some(reads) = self.stored_releases.0.get_mut(cluster) else {
+        let Some(reads) = self.stored_releases.clusters.get_mut(cluster) else {
             return;
         };
         let from = reads
@@ -117,7 +125,9 @@ impl ResourceManager {
         if left.is_empty() {
             return;
         }
+        self.stored_releases.last_round += 1;
         reads.round = Some(ReleaseRound {
+            number: self.stored_releases.last_round,
             epoch,
             left,
             found: Vec::new(),
@@ -125,9 +135,9 @@ impl ResourceManager {
         self.read_on_releases(cluster, now, out);
     }
 
-    /// Reads the next row of a round, or after the last one who leads the shard.
+    /// Reads the next row of a round, or the shard's leadership after the last row.
     fn read_on_releases(&mut self, cluster: &ClusterId, now: Timestamp, out: &mut Vec<Effect>) {
-        let reads = self.stored_releases.0.get(cluster);
+        let reads = self.stored_releases.clusters.get(cluster);
         let Some(round) = reads.and_then(|reads| reads.round.as_ref()) else {
             return;
         };
@@ -141,12 +151,12 @@ impl ResourceManager {
                     last: SliceRow::BLOCK,
                 };
                 let op = Op::Read(row_alone, Consistency::Quorum);
-                (Purpose::StoredRelease(cluster.clone()), op)
+                (Purpose::StoredRelease(cluster.clone(), round.number), op)
             }
             None => {
                 let leadership = Query::Leadership(Role::Shard(cluster.clone()));
                 let op = Op::Read(leadership, Consistency::Serial);
-                (Purpose::ReleasedBy(cluster.clone()), op)
+                (Purpose::ReleasedBy(cluster.clone(), round.number), op)
             }
         };
         if !self.ops.has(&purpose) {
@@ -158,12 +168,14 @@ impl ResourceManager {
     pub(crate) fn stored_release_read(
         &mut self,
         cluster: &ClusterId,
+        number: u64,
         rows: Vec<SliceRow>,
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let reads = self.stored_releases.0.get_mut(cluster);
-        let Some(round) = reads.and_then(|reads| reads.round.as_mut()) else {
+        let reads = self.stored_releases.clusters.get_mut(cluster);
+        let round = reads.and_then(|reads| reads.round.as_mut());
+        let Some(round) = round.filter(|round| round.number == number) else {
             return;
         };
         if let Some((job, group)) = round.left.pop_front() {
@@ -173,16 +185,18 @@ impl ResourceManager {
         self.read_on_releases(cluster, now, out);
     }
 
-    /// Who leads the shard, as read after all rows of a round.
+    /// The shard's leadership, as read after all rows of a round.
     pub(crate) fn releases_confirmed(
         &mut self,
         cluster: &ClusterId,
+        number: u64,
         leads: &Leadership,
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let reads = self.stored_releases.0.get_mut(cluster);
-        let Some(round) = reads.and_then(|reads| reads.round.take()) else {
+        let reads = self.stored_releases.clusters.get_mut(cluster);
+        let round = reads.map(|reads| &mut reads.round);
+        let Some(round) = round.and_then(|round| round.take_if(|round| round.number == number)) else {
             return;
         };
         let view = self.picture.facts.clusters.get(cluster);

@@ -1,4 +1,4 @@
-//! What leaves a cluster where starts are forbidden. It is released without its shard, and is bound anew like
+//! What leaves a cluster where starts are forbidden. It is released without its shard, and is bound again like
 //! all that is bound nowhere. What the shard has stored is read from its blocks:
 //!
 //! - What was granted and has no stored intent leaves. An index with a record of anything but attempts stays: of a
@@ -123,9 +123,9 @@ impl Leaves {
 /// What becomes of indexes that leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextBinding<'a> {
-    /// They are bound anew. Those that have ended stay.
+    /// They are bound again. Those that have ended stay.
     Anew,
-    /// They are bound anew. Those that have ended go to this cluster; without one they stay.
+    /// They are bound again. Those that have ended go to this cluster; without one they stay.
     ResultsTo(Option<&'a ClusterId>),
     /// They are wanted nowhere. Those that have ended go to this cluster.
     Ended(Option<&'a ClusterId>),

@@ -44,9 +44,10 @@ pub enum Purpose {
     /// Reads what a silent cluster has stored of a job.
     SilentBlocks(ClusterId, JobId),
     /// Reads what a shard that hears no resource manager has released of a group.
-    StoredRelease(ClusterId),
-    /// Reads who leads that shard, after such rows.
-    ReleasedBy(ClusterId),
+    /// The number is that of a round of reads.
+    StoredRelease(ClusterId, u64),
+    /// Reads the leadership of that shard, after the rows of a round.
+    ReleasedBy(ClusterId, u64),
     /// Reads the switches.
     Control,
     /// Reads pools.

@@ -176,11 +176,11 @@ impl ResourceManager {
             (Purpose::SilentBlocks(cluster, job), Answer::Blocks(blocks, rows)) => {
                 self.silent_blocks_read((cluster, job), (blocks, rows), now, out);
             }
-            (Purpose::StoredRelease(cluster), Answer::Blocks(_, rows)) => {
-                self.stored_release_read(&cluster, rows, now, out);
+            (Purpose::StoredRelease(cluster, round), Answer::Blocks(_, rows)) => {
+                self.stored_release_read(&cluster, round, rows, now, out);
             }
-            (Purpose::ReleasedBy(cluster), Answer::Leadership(leads)) => {
-                self.releases_confirmed(&cluster, &leads, now, out);
+            (Purpose::ReleasedBy(cluster, round), Answer::Leadership(leads)) => {
+                self.releases_confirmed(&cluster, round, &leads, now, out);
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::siting::Constraint;
-use echelon_core_model::{ReasonCode, Span};
+use echelon_core_model::{JobId, ReasonCode, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
 
 #[test]
@@ -311,6 +311,23 @@ fn a_step_of_binding_takes_nothing_from_the_next_cluster() {
     }
 }
 
+/// A job that is granted at the first of the clusters `a` and `b` and cannot begin there, for this reason. At the other
+/// one it can.
+pub fn held_up(case: &mut Case, spec: JobBuilder, reason: ReasonCode) -> (JobId, &'static str, &'static str) {
+    for cluster in ["a", "b"] {
+        case.shard(cluster).unplaceable = Some(reason);
+    }
+    let job = case.job(1, spec);
+    case.run_for(Span::seconds(5));
+    let (home, other) = if case.ranges(job).contains("@a") {
+        ("a", "b")
+    } else {
+        ("b", "a")
+    };
+    case.shard(other).unplaceable = None;
+    (job, home, other)
+}
+
 /// Offers do not come since another framework holds them, or the shard cannot store an intent, for example.
 #[test]
 fn what_is_granted_and_cannot_begin_goes_elsewhere_whatever_it_waits_for() {
@@ -320,17 +337,7 @@ fn what_is_granted_and_cannot_begin_goes_elsewhere_whatever_it_waits_for() {
         ReasonCode::NoVolumes,
     ] {
         let mut case = Case::with(&[("a", 10), ("b", 10)]);
-        for cluster in ["a", "b"] {
-            case.shard(cluster).unplaceable = Some(reason);
-        }
-        let job = case.job(1, service(2));
-        case.run_for(Span::seconds(5));
-        let (home, other) = if case.ranges(job).contains("@a") {
-            ("a", "b")
-        } else {
-            ("b", "a")
-        };
-        case.shard(other).unplaceable = None;
+        let (job, home, other) = held_up(&mut case, service(2), reason);
         case.run_for(Span::seconds(30));
         assert_eq!(case.active(job), [(other, 2)], "{reason:?} at {home}");
     }

@@ -1,7 +1,9 @@
 //! What was granted at a cluster whose stream is cut and whose shard is alive, and cannot begin there: its shard releases
 //! it through storage.
 
+use crate::returns::stored_releases::StoredReleases;
 use crate::tests::case::{Case, batch, service};
+use crate::tests::returns::held_up;
 use echelon_core_model::health::Health;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::store::{Answer, Batch, Decision, Leadership, Op, Query, Role, Stamp, Write};
@@ -13,17 +15,9 @@ use echelon_core_testkit::build::JobBuilder;
 fn deaf(spec: JobBuilder) -> (Case, JobId, &'static str, &'static str) {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
     for cluster in ["a", "b"] {
-        case.shard(cluster).unplaceable = Some(ReasonCode::HostResources);
         lead(&mut case, cluster, Epoch(0), Epoch(1));
     }
-    let job = case.job(1, spec);
-    case.run_for(Span::seconds(5));
-    let (home, other) = if case.ranges(job).contains("@a") {
-        ("a", "b")
-    } else {
-        ("b", "a")
-    };
-    case.shard(other).unplaceable = None;
+    let (job, home, other) = held_up(&mut case, spec, ReasonCode::HostResources);
     case.without_stream.insert(ClusterId::new(home));
     case.cut(home);
     (case, job, home, other)
@@ -112,4 +106,36 @@ fn a_release_counts_only_as_long_as_its_shard_has_the_same_leader() {
     case.run_for(Span::minutes(2));
     assert_eq!(case.total_active(job), 0);
     assert!(case.ranges(job).contains(home), "{}", case.ranges(job));
+}
+
+/// An answer about the leadership that was asked for before the rows of a round says nothing of them.
+#[test]
+fn an_answer_to_an_earlier_round_confirms_nothing() {
+    let (mut case, job, home, _) = deaf(service(4));
+    case.run_for(Span::seconds(22));
+    release(&mut case, home, job, 4);
+    let (cluster, now) = (ClusterId::new(home), case.now);
+    let mut asked = Vec::new();
+    case.rm.stored_releases = StoredReleases::default();
+    case.rm.keep_reading_releases(now, &mut asked);
+    let rows = case.store.read(&Query::GroupBlocks {
+        cluster: cluster.clone(),
+        job,
+        group: GroupName::new("main"),
+        first: SliceRow::BLOCK,
+        last: SliceRow::BLOCK,
+    });
+    let Answer::Blocks(_, rows) = rows else { panic!() };
+    case.rm.stored_release_read(&cluster, 1, rows, now, &mut asked);
+    let Answer::Leadership(leads) = case.store.read(&Query::Leadership(Role::Shard(cluster.clone()))) else {
+        panic!()
+    };
+    let is_released = |case: &Case| {
+        let view = case.rm.picture().facts.jobs.get(&job).unwrap();
+        view.decided.groups.values().flatten().next().is_none()
+    };
+    case.rm.releases_confirmed(&cluster, 0, &leads, now, &mut asked);
+    assert!(!is_released(&case));
+    case.rm.releases_confirmed(&cluster, 1, &leads, now, &mut asked);
+    assert!(is_released(&case));
 }
