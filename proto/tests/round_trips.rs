@@ -494,6 +494,7 @@ fn slice_report() -> impl Strategy<Value = SliceReport> {
             hosts: (max_unavailable % 3 > 0).then_some(max_unavailable / 3),
             restarting,
             crash_looping: restarting / 2,
+            unavailable: restarting / 3,
             first_behind: last_begun.map(|_| max_unavailable),
         }
     })

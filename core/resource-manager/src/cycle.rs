@@ -271,6 +271,7 @@ impl ResourceManager {
         let report = give_back(&mut self.picture, &jobs, rules, now, number);
         self.dirty
             .extend(report.lowered.iter().map(|granted| granted.job));
+        self.dirty.extend(&report.reallotted);
         report
     }
 

@@ -19,11 +19,12 @@ use crate::assignment::ranges::{Cut, change};
 use crate::demand::request::{avoided, have, terms_of, unit_of};
 use crate::demand::slices::{Line, is_unplaced, keeps_from_beginning, lines};
 use crate::demand::{daemons, host_limits};
-use crate::facts::job::{Avoided, JobView};
+use crate::facts::job::{Avoided, GroupMoves, JobView};
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
+use echelon_core_model::class::InstanceClass;
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
 use echelon_core_model::health::NewWork;
@@ -31,10 +32,12 @@ use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet, ReasonCode, Resources, Span, Timestamp};
 use echelon_core_pools::Rooms;
 use echelon_core_routing::Share;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most ranges of one group that marks are made in: of 64 groups they have their place in one write.
 const MAX_RANGES: usize = 400;
+/// In this time what is asked back is released, bound to another cluster and granted there.
+const SENT_ON: Span = Span::seconds(20);
 /// How often the time for which a cluster is avoided doubles at most.
 const MOST_DOUBLED: u32 = 2;
 /// How many times longer an instance waits for a host before it makes way for smaller work.
@@ -61,6 +64,9 @@ pub struct ReturnsReport {
     pub lowered: Vec<GrantChange>,
     /// Instances that leave draining clusters.
     pub drained: u64,
+    /// Jobs of which allotments of `max_unavailable` change, since other groups than before can leave such
+    /// clusters.
+    pub reallotted: BTreeSet<JobId>,
 }
 
 /// Marks what is to leave the cluster to which it is bound.
@@ -76,7 +82,7 @@ pub(crate) fn give_back(
     let (mut rooms, mut contention) = (Rooms::clone(&picture.admission.rooms), None);
     let mut drain_left = rules.drain_batch;
     for id in jobs {
-        let may_return = |job: &JobView| !job.is_unbound() || !job.idle.is_empty();
+        let may_return = |job: &JobView| !(job.is_unbound() && job.idle.is_empty() && job.rare.moves.is_empty());
         if !picture.facts.jobs.get(id).is_some_and(may_return) {
             continue;
         }
@@ -93,8 +99,14 @@ pub(crate) fn give_back(
             contention,
             lowered,
             changed: false,
+            moves: still_moving(&job, now),
         };
         returns.run(*id, &mut job);
+        if job.rare.moves != returns.moves {
+            job.rare.moves = std::mem::take(&mut returns.moves);
+            returns.changed = true;
+            report.reallotted.insert(*id);
+        }
         let changed = returns.changed;
         Returns {
             rooms,
@@ -120,6 +132,19 @@ pub(crate) fn give_back(
     report
 }
 
+/// What was sent on before, and may not be granted yet.
+fn still_moving(job: &JobView, now: Timestamp) -> BTreeMap<GroupName, GroupMoves> {
+    let open = job.rare.moves.iter().filter(|(_, moves)| moves.until > now);
+    open.map(|(group, moves)| {
+        let moves = GroupMoves {
+            drains: false,
+            ..*moves
+        };
+        (group.clone(), moves)
+    })
+    .collect()
+}
+
 /// Decides what leaves, one job after another.
 struct Returns<'a> {
     picture: &'a Picture,
@@ -137,6 +162,8 @@ struct Returns<'a> {
     lowered: Vec<(JobId, SliceKey, u64)>,
     /// Whether the last job was changed.
     changed: bool,
+    /// What the groups of the last job need of `max_unavailable` for what leaves clusters.
+    moves: BTreeMap<GroupName, GroupMoves>,
 }
 
 /// Instances of a slice that are bound without a grant.
@@ -207,6 +234,7 @@ impl Returns<'_> {
                 self.changed |= withdraw_idle(job, key, report);
             }
             if job.durable != job.decided || job.decided.ranges(&key.group).len() > MAX_RANGES {
+                self.drains_on(job, key);
                 continue;
             }
             if spec.kind == JobKind::Daemon {
@@ -214,6 +242,7 @@ impl Returns<'_> {
             } else if self.drains(&key.cluster) {
                 // A cluster out of reach empties nothing, and takes none of what others may empty at once.
                 if !self.is_heard(&key.cluster) {
+                    self.drains_on(job, key);
                     continue;
                 }
                 self.drain(of, job, key, report);
@@ -287,8 +316,19 @@ impl Returns<'_> {
         if granted > stays {
             self.lowered.push((id, key.clone(), stays));
         }
+        self.send_on(of, count.min(granted));
         self.give_back(job, key, count, report);
         job.idle.remove(key);
+    }
+
+    /// Instances that were to run here are asked back. Until they are granted elsewhere no cluster counts them as
+    /// unavailable, so their group keeps units of `max_unavailable` for them.
+    fn send_on(&mut self, of: GroupOf<'_>, count: u64) {
+        if count > 0 && of.group.runs_for_ever(of.spec.kind) {
+            let moves = self.moves.entry(of.group.name.clone()).or_default();
+            moves.sent_on = moves.sent_on.saturating_add(count);
+            moves.until = self.now.plus(SENT_ON);
+        }
     }
 
     /// Asks shards for everything of a job that has not ended where their clusters are without Mesos for so long that
@@ -380,6 +420,7 @@ impl Returns<'_> {
         let beyond = self.is_beyond(key, spec, group, granted.saturating_sub(line.count.on_hosts()));
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
+        avoid.extend(self.without_hosts(of, job, 1));
         let have = have(job, &key.group);
         let unit = unit_of(&self.picture.facts, group);
         let shares = self.router.places(of, count, self.within(&have, &avoid));
@@ -402,8 +443,40 @@ impl Returns<'_> {
         }
         self.lowered
             .push((id, key.clone(), granted.saturating_sub(count)));
+        if elsewhere > 0 {
+            self.send_on(of, count);
+        }
         self.give_back(job, key, count, report);
-        self.avoid(job, &key.group, &key.cluster);
+        self.avoid(of, job, &key.cluster);
+    }
+
+    /// The clusters whose shards say that their hosts have free capacity for fewer than so many instances of a group, and
+    /// those that it has left in vain and that have no more since. Its instances would only wait there.
+    fn without_hosts(&mut self, of: GroupOf<'_>, job: &mut JobView, least: u64) -> Vec<ClusterId> {
+        let Some(class) = InstanceClass::of(of.spec, of.group).map(|class| class.digest()) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for (id, view) in &self.picture.facts.clusters {
+            let Some(now) = view.fits.now(class) else {
+                continue;
+            };
+            let key = (of.group.name.clone(), id.clone());
+            let left = job.avoid.get_mut(&key).and_then(|left| left.fewest_free.as_mut());
+            let has_more = match left {
+                Some(fewest) if now < *fewest => {
+                    *fewest = now;
+                    self.changed = true;
+                    false
+                }
+                Some(fewest) => now > *fewest,
+                None => true,
+            };
+            if now < least || !has_more {
+                out.push(id.clone());
+            }
+        }
+        out
     }
 
     /// The instances of a slice that could not begin for long enough, if there are any.
@@ -459,14 +532,17 @@ impl Returns<'_> {
         ever.is_some_and(|ever| waiting > ever)
     }
 
-    fn avoid(&self, job: &mut JobView, group: &GroupName, cluster: &ClusterId) {
-        let key = (group.clone(), cluster.clone());
+    fn avoid(&self, of: GroupOf<'_>, job: &mut JobView, cluster: &ClusterId) {
+        let key = (of.group.name.clone(), cluster.clone());
+        let class = InstanceClass::of(of.spec, of.group).map(|class| class.digest());
+        let view = self.picture.facts.clusters.get(cluster);
         let tries = job.avoid.get(&key).map_or(0, |avoided| avoided.tries);
         let span = Span(self.spill_after.0.saturating_mul(2 << tries.min(MOST_DOUBLED)));
         let avoided = Avoided {
             until: self.now.plus(span),
             tries: tries.saturating_add(1),
             is_over: false,
+            fewest_free: class.zip(view).and_then(|(class, view)| view.fits.now(class)),
         };
         job.avoid.insert(key, avoided);
     }
@@ -632,7 +708,10 @@ impl Returns<'_> {
             return;
         }
         let mut avoid = vec![first.cluster.clone()];
-        avoid.extend(spec.groups.iter().flat_map(|g| avoided(job, &g.name)));
+        for group in &spec.groups {
+            avoid.extend(avoided(job, &group.name));
+            avoid.extend(self.without_hosts(GroupOf { id, spec, group }, job, count(group)));
+        }
         let elsewhere = self
             .router
             .place_whole(id, spec, count, &avoid, Some(&self.rooms))
@@ -705,7 +784,7 @@ impl Returns<'_> {
                 self.lowered.push((id, line.key.clone(), 0));
             }
             for group in &spec.groups {
-                self.avoid(job, &group.name, &first.cluster);
+                self.avoid(GroupOf { id, spec, group }, job, &first.cluster);
             }
         }
         job.idle.remove(&first);

@@ -339,6 +339,7 @@ impl Group {
             hosts: self.homes.as_ref().map(|homes| homes.count),
             restarting: self.under_restart(),
             crash_looping: u64::try_from(self.crash_looping.len()).unwrap_or(u64::MAX),
+            unavailable: self.unavailable(),
             first_behind: self.first_behind(),
             held,
         }

@@ -210,6 +210,7 @@ impl Group {
             hosts: None,
             restarting: 0,
             crash_looping: 0,
+            unavailable: live,
             first_behind: None,
         }
     }

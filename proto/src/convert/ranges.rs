@@ -229,6 +229,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("taken_over", WHOLE),
     ("tasks", INSTANCE),
     ("unanswered", INSTANCE),
+    ("unavailable", WHOLE),
     ("unstarted", WHOLE),
     ("update_below", INSTANCE),
     ("update_failures", WHOLE),

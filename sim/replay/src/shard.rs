@@ -656,6 +656,7 @@ impl Slice {
             update_failures: 0,
             restarting: 0,
             crash_looping: 0,
+            unavailable: 0,
             first_behind: None,
             updated: 0,
             hosts: None,

@@ -4,7 +4,8 @@ use crate::invariants::Broken;
 use crate::rollouts::MOST_SURGE;
 use crate::world::World;
 use echelon_core_model::spec::defaults;
-use echelon_core_model::{GroupName, JobId};
+use echelon_core_model::store::{Answer, Query};
+use echelon_core_model::{ClusterId, GroupName, JobId};
 use std::collections::BTreeMap;
 
 impl World {
@@ -14,7 +15,10 @@ impl World {
             // An older leader of the shard may not know yet that it is none; storage refuses what it decides.
             let shards = c.shards.iter().filter_map(|p| p.driver.as_ref());
             let leader = shards.max_by_key(|s| s.epoch());
-            for (job, group, part) in leader.into_iter().flat_map(|s| s.restart_parts()) {
+            // What was given up at a cluster is no instance of its job any more.
+            let parts = leader.into_iter().flat_map(|s| s.restart_parts());
+            let parts = parts.filter(|(job, group, part)| *part > 0 && self.is_held(*job, group, &c.id));
+            for (job, group, part) in parts {
                 *sums.entry((job, group)).or_default() += part;
             }
         }
@@ -35,5 +39,14 @@ impl World {
             })
             .collect();
         self.broken.extend(found);
+    }
+
+    /// Whether instances of a group are assigned to a cluster.
+    fn is_held(&self, job: JobId, group: &GroupName, cluster: &ClusterId) -> bool {
+        let Answer::Assignments(_, all) = self.store.read(&Query::Assignment(job)) else {
+            return true;
+        };
+        let mut ranges = all.iter().flat_map(|a| a.ranges(group));
+        ranges.any(|r| r.cluster == *cluster)
     }
 }

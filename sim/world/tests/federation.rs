@@ -13,10 +13,6 @@ use echelon_sim_world::{FaultRates, FederationFigures, Options, World};
 const SEEDS: u64 = 200;
 /// Tests that divide them, so that they are played side by side.
 const PARTS: u64 = 2;
-/// In world 159 a cluster is drained while another one restarts an instance of the same job. Both stop one
-/// in the same moment, since the resource manager moves instances without regard to the allotments of
-/// `max_unavailable` in force.
-const LEFT_OUT: [u64; 1] = [159];
 
 #[expect(clippy::disallowed_methods, reason = "a person chooses the seeds")]
 fn number(name: &str) -> Option<u64> {
@@ -62,10 +58,7 @@ fn play(part: u64) {
         number("ECHELON_SEEDS").unwrap_or(SEEDS)
     };
     let first = single.or(number("ECHELON_FIRST_SEED")).unwrap_or(1);
-    let seeds = (first..first + count).filter(|seed| {
-        let is_played = single.is_some() || !LEFT_OUT.contains(seed);
-        seed / 2 % PARTS == part && is_played
-    });
+    let seeds = (first..first + count).filter(|seed| seed / 2 % PARTS == part);
     for seed in seeds {
         let options = Options {
             detailed: single.is_some(),

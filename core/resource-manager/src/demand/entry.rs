@@ -99,7 +99,7 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     out.marks.by_user = of.is_some_and(|p| p.fair_users);
     out.marks.counted = has_begun(&lines);
     out.marks.unplaced = is_somewhere_unplaced(&lines);
-    out.marks.restless = out.marks.unplaced || is_restless(facts, &lines);
+    out.marks.restless = out.marks.unplaced || is_restless(facts, &lines) || !job.rare.moves.is_empty();
     let clusters = spec
         .clusters
         .bounds_clusters()

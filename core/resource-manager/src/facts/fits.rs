@@ -27,6 +27,13 @@ impl KnownFits {
         self.report = Some(report);
     }
 
+    /// How many more instances of a class the hosts have free capacity for; `None`: not reported.
+    #[must_use]
+    pub fn now(&self, class: ClassDigest) -> Option<u64> {
+        let report = self.report.as_ref()?;
+        report.fits.get(&class).map(|fit| fit.now)
+    }
+
     /// The last report.
     #[must_use]
     pub const fn report(&self) -> Option<&ClassFits> {

@@ -10,7 +10,7 @@ use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{ClusterId, Few, GroupName, Nothing, Seldom, Timestamp, Version};
 use echelon_core_pools::GrantLine;
 use echelon_core_routing::HomeKey;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What was ordered last of a cluster.
@@ -34,6 +34,9 @@ pub struct Avoided {
     /// The time is over. It is remembered until something of the group runs there,
     /// so that the next time is longer.
     pub is_over: bool,
+    /// The fewest instances like its own that the hosts there had free capacity for since then. `None`: not
+    /// reported.
+    pub fewest_free: Option<u64>,
 }
 
 /// A job as it is known. The default is one of which nothing is known yet.
@@ -107,6 +110,19 @@ pub struct RareJob {
     pub refused: Option<Box<RefusedAssignment>>,
     /// A row of it cannot be understood: what is known all the same, to count what runs of it.
     pub aside: Option<Box<AsideJob>>,
+    /// What groups need of `max_unavailable` for what leaves clusters. Groups that need nothing are left out.
+    pub moves: BTreeMap<GroupName, GroupMoves>,
+}
+
+/// What a group needs of `max_unavailable` for what leaves clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupMoves {
+    /// A draining cluster has instances of it that another cluster has capacity for.
+    pub drains: bool,
+    /// So many could not begin where they were, and have been asked back to begin elsewhere.
+    pub sent_on: u64,
+    /// They count as unavailable until then: by that time they are bound again, or wait for quota.
+    pub until: Timestamp,
 }
 
 impl Nothing for RareJob {
@@ -119,6 +135,7 @@ impl Nothing for RareJob {
         alarmed: false,
         refused: None,
         aside: None,
+        moves: BTreeMap::new(),
     };
 }
 

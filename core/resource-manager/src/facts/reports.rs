@@ -225,6 +225,7 @@ fn take_slice(view: &mut ClusterView, slice: SliceReport) -> bool {
         outdated: slice.outdated,
         restarting: slice.restarting,
         crash_looping: slice.crash_looping,
+        unavailable: slice.unavailable,
         revision: slice.revision,
         first_behind: slice.first_behind,
         part: u64::from(slice.max_unavailable),

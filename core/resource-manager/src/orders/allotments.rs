@@ -2,6 +2,13 @@
 //! Allotments in force never sum above the limit: one is raised only by what is free. What was taken from
 //! another cluster is free when that cluster's shard has confirmed it. So where more clusters have a group
 //! than the limit has units, a restart goes from cluster to cluster.
+//!
+//! What is unavailable for another reason counts as well, wherever it is: allotments are raised only by what
+//! the limit leaves beside it. A shard subtracts its own unavailable instances from its allotment. So it may
+//! always have an allotment for as many as these: with it the shard replaces what is down, and nothing else.
+//!
+//! The drain of a cluster needs an allotment, too. It is given to no shard: the resource manager decides what
+//! leaves, as soon as the others have confirmed that they have less.
 
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
@@ -27,6 +34,18 @@ pub struct Holder {
     /// The most that its shard may make of the allotments it was given, or reports that it takes.
     /// It is no less than `given`.
     pub allocated: u64,
+    /// Instances there that are unavailable, as its shard subtracts them from its allotment.
+    pub down: u64,
+    /// Instances there that count as unavailable and that its shard does not subtract: they leave, have come
+    /// and have not begun, or nobody knows what became of them.
+    pub missing: u64,
+}
+
+impl Holder {
+    /// The most of its instances that may be unavailable with this allotment.
+    fn lost(&self, allotment: u64) -> u64 {
+        allotment.max(self.down).saturating_add(self.missing)
+    }
 }
 
 /// Whether a cluster can get orders.
@@ -36,7 +55,8 @@ pub enum Reach {
     Open,
     /// It did, and is not connected now: it keeps what it has, however long that lasts.
     Cut,
-    /// Its shard has not reported to this leader what it has: that may be everything.
+    /// Its shard has not reported to this leader what it has: that may be everything. At a silent cluster it
+    /// is no more than there are instances.
     Unheard,
 }
 
@@ -45,22 +65,36 @@ pub enum Reach {
 /// A holder that is not `Open` is to have none: nothing is sent to it, or what is sent only takes away.
 #[must_use]
 pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let mut total = holders.iter().map(|h| h.allocated).fold(0, u64::saturating_add);
+    let sum = |of: fn(&Holder) -> u64| holders.iter().map(of).fold(0, u64::saturating_add);
+    let mut allocated = sum(|h| h.allocated);
+    let mut lost = sum(|h| h.lost(h.allocated));
     let parts = holders.iter().zip(wanted(limit, holders)).map(|(h, n)| {
         // What a shard reports that it takes is no reason to give it that:
         // others may have been given the same units.
-        let others = total.saturating_sub(h.allocated);
-        let part = n.min(h.given.max(limit.saturating_sub(others)));
-        total = others.saturating_add(h.allocated.max(part));
+        let others = allocated.saturating_sub(h.allocated);
+        let lost_elsewhere = lost.saturating_sub(h.lost(h.allocated));
+        // What is down there already makes nothing more unavailable.
+        let most = limit.saturating_sub(lost_elsewhere.saturating_add(h.missing));
+        let most = most.max(h.down).min(limit.saturating_sub(others));
+        let part = n.min(h.given.max(most));
+        let next = h.allocated.max(part);
+        allocated = others.saturating_add(next);
+        lost = lost_elsewhere.saturating_add(h.lost(next));
         part
     });
     parts.collect()
 }
 
-/// The allotments to come to: units go first to where runs are outdated, the rest evenly.
+/// The allotments to come to. What the limit leaves beside all that is unavailable goes first to where runs
+/// are outdated, the rest evenly. Each holder is given what is down there in addition, since its shard subtracts
+/// that. So an instance that is stopped and comes up again does not change the allotments.
 fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
-    let cut = holders.iter().filter(|h| h.reach == Reach::Cut);
-    let units = cut.fold(limit, |left, h| left.saturating_sub(h.allocated));
+    let (mut kept, mut free) = (limit, limit);
+    for h in holders {
+        let keeps = if h.reach == Reach::Open { 0 } else { h.allocated };
+        kept = kept.saturating_sub(keeps);
+        free = free.saturating_sub(h.lost(keeps));
+    }
     let give = |units: u64, most: &dyn Fn(usize, &Holder) -> u64| {
         let takers = holders
             .iter()
@@ -68,13 +102,14 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
             .map(|(i, h)| Taker::new(u64::from(h.reach == Reach::Open), most(i, h)));
         fill(units, &takers.collect::<Vec<_>>())
     };
-    let first = give(units, &|_, h| h.outdated.min(h.instances));
-    let given: u64 = first.iter().sum();
-    let rest = give(units.saturating_sub(given), &|i, h| {
-        h.instances
-            .saturating_sub(first.get(i).copied().unwrap_or_default())
-    });
-    first.iter().zip(rest).map(|(a, b)| a + b).collect()
+    let at = |units: &[u64], i: usize| units.get(i).copied().unwrap_or_default();
+    let first = give(free, &|_, h| h.outdated.min(h.instances));
+    let left = free.saturating_sub(first.iter().sum());
+    let rest = give(left, &|i, h| h.instances.saturating_sub(at(&first, i)));
+    let fresh: Vec<u64> = first.iter().zip(rest).map(|(a, b)| a + b).collect();
+    let left = kept.saturating_sub(fresh.iter().sum());
+    let down = give(left, &|_, h| h.down);
+    fresh.iter().zip(down).map(|(a, b)| a + b).collect()
 }
 
 /// The allotments of a group that clusters are to have now; only of those with an open stream.
@@ -85,6 +120,61 @@ pub fn parts(
     job: &JobView,
     group: &GroupName,
 ) -> BTreeMap<ClusterId, u64> {
+    let (limit, clusters, holders) = holders(facts, id, job, group);
+    let moves = job.rare.moves.get(group);
+    let drain = moves
+        .filter(|moves| moves.drains)
+        .map(|_| drain_holder(facts, id, job, group));
+    let all: Vec<Holder> = drain.into_iter().chain(holders).collect();
+    let parts = divide(limit, &all).into_iter().skip(usize::from(drain.is_some()));
+    let pairs = clusters.into_iter().zip(parts);
+    pairs
+        .filter(|(c, _)| facts.clusters.get(c).is_some_and(|v| v.link.is_some()))
+        .collect()
+}
+
+/// How many instances of a group may leave draining clusters now, beside what all allotments in force allow
+/// and all that is unavailable.
+#[must_use]
+pub(crate) fn drain_allotment(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupName) -> u64 {
+    let (limit, _, holders) = holders(facts, id, job, group);
+    let drain = drain_holder(facts, id, job, group);
+    let all: Vec<Holder> = std::iter::once(drain).chain(holders).collect();
+    divide(limit, &all).first().copied().unwrap_or_default()
+}
+
+/// The drain of a group, which needs an allotment as a restart does. It comes first, and has none in force:
+/// what leaves by it counts as missing.
+fn drain_holder(facts: &FederationFacts, id: JobId, job: &JobView, group: &GroupName) -> Holder {
+    let drains = |cluster: &ClusterId| {
+        let view = facts.clusters.get(cluster);
+        view.is_some_and(|view| view.desired_state().moves_work_off())
+    };
+    let slices = job.slices();
+    let leaving = slices
+        .iter()
+        .filter(|(key, _)| key.group == *group && drains(&key.cluster));
+    let active = leaving
+        .map(|(key, ranges)| facts.count(id, key, ranges).active)
+        .sum();
+    Holder {
+        reach: Reach::Open,
+        instances: active,
+        outdated: active,
+        given: 0,
+        allocated: 0,
+        down: 0,
+        missing: 0,
+    }
+}
+
+/// The limit of a group, and the clusters that may have an allotment of it.
+fn holders(
+    facts: &FederationFacts,
+    id: JobId,
+    job: &JobView,
+    group: &GroupName,
+) -> (u64, Vec<ClusterId>, Vec<Holder>) {
     let spec = job.spec.as_ref().and_then(|s| s.group(group));
     let running = job
         .head
@@ -93,7 +183,9 @@ pub fn parts(
     // Where nothing is to run nothing is restarted. What was reported of an ended job may be forgotten here
     // before its shards know.
     let limit = if running {
+        let sent_on = job.rare.moves.get(group).map_or(0, |moves| moves.sent_on);
         spec.map_or(1, |g| most_down(facts, id, job, g))
+            .saturating_sub(sent_on)
     } else {
         0
     };
@@ -110,10 +202,7 @@ pub fn parts(
             (c, holder)
         })
         .unzip();
-    let pairs = clusters.into_iter().zip(divide(limit, &holders));
-    pairs
-        .filter(|(c, _)| facts.clusters.get(c).is_some_and(|v| v.link.is_some()))
-        .collect()
+    (limit, clusters, holders)
 }
 
 fn holder(
@@ -130,14 +219,26 @@ fn holder(
         Some(v) if v.is_settled() => Reach::Cut,
         _ => Reach::Unheard,
     };
+    let is_silent = view.is_some_and(|v| v.health().is_silence());
     let word = view.and_then(|v| v.words.get(&(id, group.clone()))).copied();
     let line = job.bound.parts.get(&(group.clone(), cluster.clone()));
     let said = word.unwrap_or_default();
     let allocated = match reach {
         // It has nothing that could be restarted; when it gets something, its allotment comes with it.
-        _ if instances == 0 && (word.is_none() || reach == Reach::Unheard) => 0,
+        // What was given up at a silent cluster is no instance of the job any more, whatever its shard does.
+        _ if instances == 0 && (word.is_none() || is_silent || reach == Reach::Unheard) => 0,
+        // It cannot make more unavailable than it has. A shard that answers soon says how much it has.
+        Reach::Unheard if is_silent => limit.min(instances),
         Reach::Unheard => limit,
         Reach::Open | Reach::Cut => line.map_or(said.part, |l| l.allocated(said.part)),
+    };
+    let down = said.unavailable.min(instances);
+    let (down, missing) = if !runs_for_ever(job, group) {
+        (0, 0)
+    } else if is_silent {
+        (down, instances.saturating_sub(allocated.max(down)))
+    } else {
+        (down, away(facts, (id, job, group), cluster))
     };
     Holder {
         reach,
@@ -145,5 +246,31 @@ fn holder(
         outdated: said.outdated,
         given: line.map_or(0, |l| l.granted()).min(allocated),
         allocated,
+        down,
+        missing,
     }
+}
+
+/// Whether others rely on the instances of a group. Nothing of a batch job can be unavailable.
+fn runs_for_ever(job: &JobView, group: &GroupName) -> bool {
+    let spec = job.spec.as_deref();
+    spec.is_some_and(|spec| spec.group(group).is_some_and(|g| g.runs_for_ever(spec.kind)))
+}
+
+/// Instances that leave a cluster, and those that have come to it and have not begun, although they may.
+fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
+    let (id, job, group) = of;
+    let slices = job.slices();
+    let here = slices
+        .iter()
+        .filter(|(key, _)| key.group == *group && key.cluster == *cluster);
+    here.map(|(key, ranges)| {
+        let count = facts.count(id, key, ranges);
+        let granted = job.grants.get(key).map_or(0, |g| g.granted());
+        let moved = ranges.iter().filter(|r| r.former.is_some());
+        let moved: u64 = moved.map(|r| r.range.count()).sum();
+        let moved = moved.min(granted).min(count.unended());
+        count.leaving.saturating_add(moved.saturating_sub(count.active))
+    })
+    .sum()
 }

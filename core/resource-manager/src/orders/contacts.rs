@@ -13,7 +13,7 @@ use crate::orders::kill_switch::kills;
 use echelon_core_model::directive::Order;
 use echelon_core_model::health::Health;
 use echelon_core_model::store::Write;
-use echelon_core_model::{ClusterId, Span, Timestamp};
+use echelon_core_model::{ClusterId, JobId, Span, Timestamp};
 use std::collections::BTreeMap;
 
 impl ResourceManager {
@@ -53,6 +53,7 @@ impl ResourceManager {
         let half = Span(self.config.silent_after.0 / 2);
         let (mut quiet, mut accepted, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut claimed, mut changed, mut is_other) = (Vec::new(), Vec::new(), false);
+        let mut other_silence = Vec::new();
         let rested = now.since(self.timers.numbers) >= self.config.reread;
         if rested {
             self.timers.numbers = now;
@@ -84,6 +85,9 @@ impl ResourceManager {
             is_other |= counted != std::mem::replace(&mut view.counted, counted);
             let is_same = (before.health, &before.causes) == (health.health, &health.causes);
             let is_known = view.state.is_some() || health.health != Health::Joining;
+            if before.health.is_silence() != health.health.is_silence() {
+                other_silence.push(id.clone());
+            }
             if is_known && let Some(next) = changed_state(id, view, health) {
                 // Figures alone are stored now and then, other health at once.
                 if !is_same || rested {
@@ -121,6 +125,11 @@ impl ResourceManager {
             self.ask(&id, now, out);
         }
         changed.iter().for_each(|id| self.write_held_by(id));
+        // What is there counts as unavailable now, or does no more.
+        for id in other_silence {
+            let held = self.picture.facts.jobs.held_by(&id, JobId(0));
+            self.dirty.extend(held.map(|(job, _)| job));
+        }
         // Repeated until the shard reports that nothing waits for it any more.
         for (id, number) in accepted {
             self.send(&id, Order::AcceptLoss(number), out);

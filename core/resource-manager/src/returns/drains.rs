@@ -7,6 +7,7 @@ use crate::demand::request::{avoided, have, unit_of};
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::rollouts;
+use crate::orders::allotments::drain_allotment;
 use crate::returns::{Returns, is_of, mark_slice};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::directive::SliceReport;
@@ -16,11 +17,12 @@ impl Returns<'_> {
     /// Empties a draining cluster. What has not begun goes back. What runs moves, and no more of it at once
     /// than may be unavailable.
     pub(super) fn drain(&mut self, of: GroupOf<'_>, job: &mut JobView, key: &SliceKey, report: &SliceReport) {
-        let GroupOf { spec, group, .. } = of;
+        let GroupOf { id, spec, group } = of;
         if report.unstarted > 0 {
             let n = report.unstarted.min(self.drain_left);
             let marked = self.give_back(job, key, n, report);
             self.drain_left -= marked;
+            self.drains_on(job, key);
             return;
         }
         if report.active == 0 && self.is_removing(&key.cluster) {
@@ -28,12 +30,16 @@ impl Returns<'_> {
             return;
         }
         // What has a volume stays with it: moving it would lose what is in it.
-        let most = u64::from(rollouts::may_be_down(job, group).max(1));
-        let budget = most.saturating_sub(self.unavailable(of, job));
-        if group.volume.is_some() || report.active == 0 || budget == 0 {
+        if group.volume.is_some() || report.active == 0 {
             return;
         }
-        let n = budget.min(self.drain_left);
+        let serves = group.runs_for_ever(spec.kind);
+        let most = u64::from(rollouts::may_be_down(job, group).max(1));
+        let mut budget = most.saturating_sub(self.unavailable(of, job));
+        if serves {
+            budget = budget.min(drain_allotment(&self.picture.facts, id, job, &group.name));
+        }
+        let n = budget.max(1).min(self.drain_left);
         let mut avoid = avoided(job, &key.group);
         avoid.push(key.cluster.clone());
         let have = have(job, &key.group);
@@ -41,6 +47,13 @@ impl Returns<'_> {
         let Some(share) = shares.into_iter().next() else {
             return;
         };
+        // Asked for only where it would be used: what other clusters may restart is not kept from them for nothing.
+        if serves {
+            self.moves.entry(group.name.clone()).or_default().drains = true;
+        }
+        if budget == 0 {
+            return;
+        }
         let Some(ranges) = job.decided.ranges_mut(&key.group) else {
             return;
         };
@@ -60,6 +73,13 @@ impl Returns<'_> {
         self.drain_left -= numbers.count().min(self.drain_left);
         let unit = unit_of(&self.picture.facts, group);
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
+    }
+
+    /// A group of which nothing may leave at this moment keeps its allotment, if it has asked for one.
+    pub(super) fn drains_on(&mut self, job: &JobView, key: &SliceKey) {
+        if job.rare.moves.get(&key.group).is_some_and(|moves| moves.drains) {
+            self.moves.entry(key.group.clone()).or_default().drains = true;
+        }
     }
 
     /// What has ended at a cluster that is removed goes to another one, since its job still counts it. It needs

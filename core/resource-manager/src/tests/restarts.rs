@@ -2,13 +2,18 @@
 
 use crate::orders::allotments::{Holder, Reach, divide};
 use crate::tests::case::{Case, service};
+use crate::tests::lost::{cut, running};
 use crate::tests::shard::{Key, ModelShard};
+use crate::tests::silent::store_record;
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::Desired;
 use echelon_core_model::restart::Restarts;
+use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{Amount, ClusterId, GroupName, InstanceNumber, JobId, RangeSet, Span, Timestamp};
+use echelon_core_model::{
+    Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, Span, Timestamp,
+};
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
 
@@ -24,6 +29,17 @@ impl ModelShard {
     pub fn stopped_by_restart(&self, job: JobId, group: &GroupName) -> u32 {
         let of_group = self.down.keys().filter(|((j, g, _), _)| *j == job && g == group);
         u32::try_from(of_group.count()).unwrap()
+    }
+
+    /// The same, and those that have no run or on which nobody can rely.
+    pub fn unavailable(&self, job: JobId, group: &GroupName) -> u32 {
+        let of_group = self
+            .slices
+            .iter()
+            .filter(|((j, g, _), _)| *j == job && g == group);
+        let resting: u64 = of_group.map(|(_, slice)| slice.between_runs.count()).sum();
+        let unready = self.unready.get(&job).map_or(0, RangeSet::count);
+        self.stopped_by_restart(job, group) + u32::try_from(resting + unready).unwrap()
     }
 
     pub fn in_force(&self, job: JobId, group: &GroupName) -> u32 {
@@ -64,7 +80,8 @@ impl ModelShard {
         order.map_or(0, |o| o.goal.restarts)
     }
 
-    /// What was down comes up; the lowest outdated go down, as far as the part allows.
+    /// What was down comes up; the lowest outdated go down, as far as the part allows. Those that are unavailable already cost
+    /// nothing of it, but no more of them are replaced at once.
     pub fn restart(&mut self, key: &Key, now: Timestamp) {
         let active = self.slices[key].active.clone();
         self.down
@@ -74,8 +91,14 @@ impl ModelShard {
             self.slices.get_mut(key).unwrap().renewed = (asked, RangeSet::new());
         }
         let (_, units) = self.part(key.0, &key.1);
-        let free = units.saturating_sub(self.stopped_by_restart(key.0, &key.1));
-        let stop = self.old(key).lowest(u64::from(free));
+        let turns = units.saturating_sub(self.stopped_by_restart(key.0, &key.1));
+        let free = units.saturating_sub(self.unavailable(key.0, &key.1));
+        let old = self.old(key);
+        let unready = self.unready.entry(key.0).or_default();
+        let repaired = old.intersect(unready).lowest(turns.into());
+        *unready = unready.minus(&repaired);
+        let stop = old.minus(unready).minus(&repaired).lowest(u64::from(free));
+        let stop = stop.union(&repaired);
         let slice = self.slices.get_mut(key).unwrap();
         slice.renewed.1 = slice.renewed.1.union(&stop);
         let stop: Vec<InstanceNumber> = stop.numbers().collect();
@@ -119,12 +142,28 @@ impl Case {
                 .map(|(c, s)| (c.as_str(), s.in_effect(job, &group)))
                 .collect();
             let sum: u32 = parts.iter().map(|(_, n)| n).sum();
+            let draining = self.draining(job, &group);
             assert!(
-                sum <= most,
-                "{job}: {parts:?} of {most}\n{}",
+                sum + draining <= most,
+                "{job}: {parts:?} and {draining} by drains, of {most}\n{}",
                 self.trace.join("\n")
             );
         }
+    }
+
+    /// Instances of a service that are to leave one cluster for another one.
+    fn draining(&self, job: JobId, group: &GroupName) -> u32 {
+        let known = self.rm.picture().facts.jobs.get(&job);
+        let of = known.filter(|of| {
+            of.running_spec()
+                .is_some_and(|spec| spec.kind == JobKind::Service)
+        });
+        let ranges = of.map_or(&[][..], |of| of.decided.ranges(group));
+        let moves = ranges.iter().filter(|r| {
+            let mark = r.releasing.as_ref();
+            mark.is_some_and(|mark| mark.to.is_some() && mark.count.is_none())
+        });
+        moves.map(|r| u32::try_from(r.range.count()).unwrap()).sum()
     }
 
     /// The health of a cluster that a new leader has not read yet.
@@ -224,6 +263,122 @@ fn a_new_leader_raises_nothing_before_every_holder_was_heard() {
 }
 
 #[test]
+fn what_is_unavailable_at_one_cluster_counts_at_all_of_them() {
+    // There is no capacity for what loses its host.
+    let mut case = Case::with(&[("a", 2), ("b", 2), ("c", 2)]);
+    let job = case.job(1, service(6).spread());
+    case.at("c", |shard, now| shard.lose_host_of(job, 1, now));
+    case.restart_job(job);
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.all_outdated(job), [2, 2, 1]);
+    case.shard("c").cores = 2;
+    case.at("c", |shard, now| shard.full(now));
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+#[test]
+fn what_goes_to_another_cluster_is_unavailable_all_the_way() {
+    let mut case = Case::with(&[("a", 2), ("b", 1), ("c", 1)]);
+    let job = case.job(1, service(3).spread());
+    assert_eq!(case.active(job), [("a", 1), ("b", 1), ("c", 1)]);
+    case.at("c", |shard, now| shard.lose_host_of(job, 1, now));
+    case.restart_job(job);
+    case.watch = Some(Box::new(move |case| {
+        let up = |shard: &ModelShard| shard.running(job).len() - shard.down.len();
+        let up: usize = case.shards.values().map(up).sum();
+        assert!(up >= 2, "{up} of 3 are available\n{}", case.trace.join("\n"));
+    }));
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+    assert_eq!(case.active(job), [("a", 2), ("b", 1)]);
+}
+
+#[test]
+fn what_is_unavailable_is_replaced_although_nothing_else_may_be() {
+    let (mut case, job) = three();
+    for (name, count) in [("b", 2), ("c", 1)] {
+        case.at(name, |shard, now| {
+            let running = shard.running(job).into_iter();
+            let numbers: RangeSet = running.map(|(n, _)| InstanceRange::one(n)).collect();
+            shard.unready.insert(job, numbers.lowest(count));
+            shard.work(now)
+        });
+    }
+    case.run_for(Span::seconds(5));
+    let down: u32 = case
+        .shards
+        .values()
+        .map(|s| s.unavailable(job, &main_group()))
+        .sum();
+    assert_eq!(down, 3);
+    case.restart_job(job);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+/// Cuts a cluster off, with stored records of what runs there, and restarts the job when that is known.
+fn restart_without(case: &mut Case, job: JobId, silent: &str) {
+    for (number, _) in case.shard(silent).running(job) {
+        store_record(case, silent, job, number.0, running());
+    }
+    cut(case, silent);
+    case.run_for(Span::seconds(20));
+    case.restart_job(job);
+}
+
+#[test]
+fn what_runs_at_a_silent_cluster_is_unavailable_until_it_is_replaced() {
+    // The unit lies with the first of them.
+    for silent in ["a", "c"] {
+        let (mut case, job) = three();
+        restart_without(&mut case, job, silent);
+        case.run_for(Span::minutes(13));
+        assert_eq!(case.all_outdated(job).iter().sum::<u64>(), 4, "{silent}");
+        case.run_for(Span::minutes(4));
+        assert_eq!(case.all_outdated(job), [0, 0, 0], "{silent}");
+    }
+}
+
+#[test]
+fn a_larger_limit_lets_a_restart_pass_a_silent_cluster_that_is_waited_for() {
+    let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 9)]);
+    let job = case.job(1, service(6).spread().on_cluster_loss(OnSilence::Wait));
+    restart_without(&mut case, job, "c");
+    case.run_for(Span::minutes(30));
+    assert_eq!(case.all_outdated(job), [2, 2, 0]);
+    // A new leader has not heard of it.
+    case.fail_over();
+    case.most_unavailable.insert(job, 3);
+    case.respec(job, |spec| spec.groups[0].max_unavailable = Amount::Count(3));
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+/// Both stop instances, and together no more than may be unavailable.
+#[test]
+fn a_drain_takes_its_units_from_the_allotments_of_restarts() {
+    let (mut case, job) = three();
+    case.restart_job(job);
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::minutes(3));
+    assert_eq!(case.shard("a").running(job).len(), 0);
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+#[test]
+fn a_drain_that_finds_no_capacity_holds_up_no_restart() {
+    let mut case = Case::with(&[("a", 2), ("b", 2)]);
+    let job = case.job(1, service(4).spread());
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::seconds(10));
+    case.restart_job(job);
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.all_outdated(job), [0, 0]);
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+}
+
+#[test]
 fn a_lowered_limit_takes_before_it_gives() {
     let mut case = Case::with(&[("a", 9), ("b", 9)]);
     let job = case.store_job(1, service(6).spread().max_unavailable(4));
@@ -282,12 +437,18 @@ fn a_job_that_is_not_to_run_has_no_parts() {
 fn holder() -> impl Strategy<Value = Holder> {
     let reach = prop_oneof![3 => Just(Reach::Open), 1 => Just(Reach::Cut), 1 => Just(Reach::Unheard)];
     let numbers = (0u64..9, 0u64..9, 0u64..5, 0u64..5);
-    (reach, numbers).prop_map(|(reach, (instances, outdated, given, more))| Holder {
-        reach,
-        instances,
-        outdated,
-        given,
-        allocated: given + more,
+    let lost = prop_oneof![2 => Just((0, 0)), 1 => (0u64..4, 0u64..3)];
+    (reach, numbers, lost).prop_map(|(reach, numbers, (down, missing))| {
+        let (instances, outdated, given, more) = numbers;
+        Holder {
+            reach,
+            instances,
+            outdated,
+            given,
+            allocated: given + more,
+            down,
+            missing,
+        }
     })
 }
 
@@ -307,6 +468,12 @@ proptest! {
         let both: Vec<u64> = given.iter().zip(&parts).map(|(a, b)| *a.max(b)).collect();
         prop_assert!(sum(&both) <= limit.max(sum(&given)), "{both:?}");
         prop_assert!(holders.iter().zip(&parts).all(|(h, n)| h.reach == Reach::Open || *n == 0));
+        // Nothing more becomes unavailable than may, beside what is already.
+        let lost = |parts: &[u64]| -> u64 {
+            let pairs = holders.iter().zip(parts);
+            pairs.map(|(h, n)| h.down.max(h.allocated.max(*n)) + h.missing).sum()
+        };
+        prop_assert!(lost(&parts) <= limit.max(lost(&vec![0; parts.len()])));
         // All confirm; then no unit that somebody can use is left.
         let confirmed = |parts: &[u64]| -> Vec<Holder> {
             let pairs = holders.iter().zip(parts);
@@ -319,8 +486,15 @@ proptest! {
         prop_assert_eq!(&divide(limit, &confirmed(&last)), &last, "it comes to rest");
         let closed: u64 = holders.iter().filter(|h| h.reach != Reach::Open).map(|h| h.allocated).sum();
         let usable: u64 = holders.iter().filter(|h| h.reach == Reach::Open).map(|h| h.instances).sum();
-        if sum(&before) <= limit {
+        let is_whole = holders.iter().all(|h| h.down + h.missing == 0);
+        if sum(&before) <= limit && is_whole {
             prop_assert_eq!(sum(&last), limit.saturating_sub(closed).min(usable));
+        }
+        // Where outdated runs are down, one of them at least can be replaced.
+        let is_stuck = |(h, _): &(&Holder, &u64)| h.reach == Reach::Open && h.outdated.min(h.down) > 0;
+        let stuck: Vec<u64> = holders.iter().zip(&last).filter(is_stuck).map(|(_, n)| *n).collect();
+        if sum(&before) <= limit && closed < limit && !stuck.is_empty() {
+            prop_assert!(sum(&last) > 0, "{stuck:?}");
         }
     }
 }
@@ -333,7 +507,10 @@ fn told(case: &Case, job: JobId) -> Option<(u64, bool)> {
 
 #[test]
 fn a_restart_is_told_of_until_every_cluster_that_knew_of_it_has_none_left() {
-    let (mut case, job) = three();
+    let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 9)]);
+    let job = case.store_job(1, service(6).spread().max_unavailable(3));
+    case.most_unavailable.insert(job, 3);
+    case.hint(job);
     assert_eq!(told(&case, job), None);
     case.shard("c").cores = 0;
     case.cut("c");

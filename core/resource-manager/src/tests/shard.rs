@@ -119,6 +119,8 @@ pub struct ModelShard {
     pub holds_back: u64,
     /// Hosts on which daemons belong, as it tells.
     pub hosts_of_daemons: Option<u32>,
+    /// Active numbers of jobs on which nobody can rely until they are restarted.
+    pub unready: BTreeMap<JobId, RangeSet>,
     /// Instances of each group that it says fail again and again.
     pub crash_looping: u64,
     /// It says that it kills nothing.
@@ -187,6 +189,7 @@ impl ModelShard {
             holds_back: 0,
             kills_off: false,
             hosts_of_daemons: None,
+            unready: BTreeMap::new(),
             crash_looping: 0,
             versions: BTreeMap::new(),
             found: Some(BTreeMap::new()),
@@ -435,7 +438,9 @@ impl ModelShard {
             } else {
                 on(host) * whole + on(cores - host * whole)
             };
-            let now = ever.min(on(cores.saturating_sub(self.used())));
+            let has_piece = class.shape.cpus <= self.piece().saturating_mul(1000);
+            let free = if has_piece { cores.saturating_sub(self.used()) } else { 0 };
+            let now = ever.min(on(free));
             (*digest, ClassFit { now, ever })
         });
         let fits = ClassFits {
@@ -444,6 +449,13 @@ impl ModelShard {
             left_out: named.left_out,
         };
         Some(self.report(ReportPart::Fits(fits)))
+    }
+
+    /// The most cores that one host has free.
+    fn piece(&self) -> u64 {
+        let most = self.largest_piece.unwrap_or(u64::MAX);
+        let has_none = self.unplaceable == Some(ReasonCode::HostResources);
+        if has_none { 0 } else { most }
     }
 
     fn capacity(&self) -> Capacity {
@@ -468,7 +480,10 @@ impl ModelShard {
             total: of(usable),
             used: in_use,
             closed: of(self.closed_now().1),
-            largest_free: of(self.host_cores.min(usable.saturating_sub(used))),
+            largest_free: of(self
+                .host_cores
+                .min(self.piece())
+                .min(usable.saturating_sub(used))),
             largest_host: of(self.host_cores),
             without_gpus: Part {
                 total: of(usable - self.kept_cores),
@@ -735,6 +750,7 @@ impl ModelShard {
             update_failures: self.versions.get(&key.0).map_or(0, |v| v.failed),
             hosts: self.hosts_of_daemons,
             crash_looping: self.crash_looping,
+            unavailable: u64::from(self.unavailable(key.0, &key.1)),
             first_behind: self.versions.get(&key.0).and_then(|v| v.behind),
             restarting: self.outdated(key.0, &key.1) + u64::from(self.stopped_by_restart(key.0, &key.1)),
         }

@@ -325,6 +325,7 @@ impl Wire for SliceReport {
             hosts,
             restarting,
             crash_looping,
+            unavailable,
             first_behind,
         } = self;
         let waiting = waiting.iter().map(|(reason, count, since)| {
@@ -369,6 +370,7 @@ impl Wire for SliceReport {
             hosts: *hosts,
             restarting: *restarting,
             crash_looping: *crash_looping,
+            unavailable: *unavailable,
             first_behind: *first_behind,
         }
     }
@@ -408,6 +410,7 @@ impl Wire for SliceReport {
             hosts: message.hosts,
             restarting: message.restarting,
             crash_looping: message.crash_looping,
+            unavailable: message.unavailable,
             first_behind: message.first_behind,
         })
     }

@@ -41,15 +41,6 @@ impl World {
                 .is_none_or(|ended| self.now.since(ended) >= MISSED_AFTER)
     }
 
-    /// A known gap: a shard that restarts instances does not count those that a fault has taken at other
-    /// clusters, since its part of `max_unavailable` is given to it without regard to them
-    /// (`orders/allotments.rs` of the manager). Seed 82 shows it.
-    fn is_lost_elsewhere(&self, of: (&TaskId, &RunRecord), at: Option<usize>) -> bool {
-        let (task, run) = of;
-        let is_gone = run.killed.is_none() && !self.federation.runs.serves(task);
-        is_gone && at != Some(run.cluster)
-    }
-
     /// A run is told to end, for this cause.
     pub(super) fn judge_availability(&mut self, task: &TaskId, cause: EndCause) {
         let is_voluntary = matches!(cause, EndCause::Restarted | EndCause::Drained);
@@ -87,14 +78,9 @@ impl World {
                 *newest = (other, run);
             }
         }
-        let at = runs.get(task).map(|run| run.cluster);
-        let counts = |of: (&TaskId, &RunRecord)| {
-            let is_left_out = cause == EndCause::Restarted && self.is_lost_elsewhere(of, at);
-            self.is_known_of(of) && !is_left_out
-        };
         let has_run: BTreeSet<&InstanceId> = last
             .into_iter()
-            .filter(|(instance, of)| counts(*of) && !self.federation.withdrawn.contains(*instance))
+            .filter(|(instance, of)| self.is_known_of(*of) && !self.federation.withdrawn.contains(*instance))
             .map(|(instance, _)| instance)
             .collect();
         let most = group.most_unavailable(wanted);
