@@ -3,6 +3,7 @@
 
 mod bounds;
 mod case;
+mod circles;
 mod claims;
 mod cluster_removal;
 mod cluster_work;

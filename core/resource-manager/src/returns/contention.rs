@@ -4,7 +4,7 @@
 use crate::picture::Picture;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::{ClusterId, ReasonCode, Resources};
-use echelon_core_pools::queue::Clusters;
+use echelon_core_pools::queue::{Clusters, Likeness};
 use echelon_core_pools::{Side, Unit};
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ impl Contention {
         let mut out = Self::default();
         for (pool, queue) in picture.demand.ledger.queue().pools() {
             let left = [Side::Ordinary, Side::Revocable].map(|side| (side, rooms.left(pool, side)));
-            for like in queue.likenesses() {
+            for like in queue.likenesses().filter(|like| may_begin(picture, like)) {
                 let of_side = left.iter().find(|(side, _)| *side == like.terms.side);
                 let code = of_side.and_then(|(_, left)| rooms.lacking(left, like));
                 if code == Some(ReasonCode::NoClusterCapacity) && like.terms.side == Side::Ordinary {
@@ -58,6 +58,18 @@ impl Contention {
             at.contains(&index) && unit.shape.fits(free) && unit.shape.fits(capacity.largest_free)
         })
     }
+}
+
+/// Whether work finds a host at any cluster that it may use, as far as the largest free host of each decides that.
+/// Where that is not known it may.
+fn may_begin(picture: &Picture, like: &Likeness) -> bool {
+    let mut clusters = picture.facts.clusters.values().enumerate();
+    like.terms.side != Side::Ordinary
+        || clusters.any(|(index, view)| {
+            let capacity = view.capacity.as_ref();
+            let has_host = capacity.is_none_or(|c| like.unit.shape.fits(c.largest_free));
+            like.clusters.contains(&index) && has_host
+        })
 }
 
 fn outermost(path: &str) -> &str {
