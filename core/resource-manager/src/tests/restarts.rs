@@ -12,7 +12,7 @@ use echelon_core_model::restart::Restarts;
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{
-    Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, Span, Timestamp,
+    Amount, ClusterId, GroupName, InstanceNumber, InstanceRange, JobId, RangeSet, ReasonCode, Span, Timestamp,
 };
 use echelon_core_testkit::build::main_group;
 use proptest::prelude::*;
@@ -278,20 +278,30 @@ fn what_is_unavailable_at_one_cluster_counts_at_all_of_them() {
 }
 
 #[test]
-fn what_goes_to_another_cluster_is_unavailable_all_the_way() {
-    let mut case = Case::with(&[("a", 2), ("b", 1), ("c", 1)]);
+fn what_goes_from_cluster_to_cluster_is_unavailable_all_the_way() {
+    let names = ["a", "b", "c", "d"];
+    let mut case = Case::with(&names.map(|name| (name, 2)));
     let job = case.job(1, service(3).spread());
-    assert_eq!(case.active(job), [("a", 1), ("b", 1), ("c", 1)]);
-    case.at("c", |shard, now| shard.lose_host_of(job, 1, now));
+    let holder = names.into_iter().find(|name| !case.shard(name).running(job).is_empty());
+    for name in names {
+        case.shard(name).unplaceable = Some(ReasonCode::AwaitingOffer);
+    }
+    case.shard(holder.unwrap()).unplaceable = Some(ReasonCode::HostResources);
+    case.at(holder.unwrap(), |shard, now| shard.lose_host_of(job, 1, now));
     case.restart_job(job);
     case.watch = Some(Box::new(move |case| {
         let up = |shard: &ModelShard| shard.running(job).len() - shard.down.len();
         let up: usize = case.shards.values().map(up).sum();
         assert!(up >= 2, "{up} of 3 are available\n{}", case.trace.join("\n"));
     }));
+    // It leaves its cluster after ten seconds, and each of the next ones.
+    case.run_for(Span::seconds(40));
+    for name in names {
+        case.shard(name).unplaceable = None;
+    }
     case.run_for(Span::seconds(60));
-    assert_eq!(case.all_outdated(job), [0, 0, 0]);
-    assert_eq!(case.active(job), [("a", 2), ("b", 1)]);
+    assert_eq!(case.all_outdated(job), [0; 4]);
+    assert_eq!(case.total_active(job), 3);
 }
 
 #[test]
