@@ -30,7 +30,7 @@ impl Returns<'_> {
             return;
         }
         // What has a volume stays with it: moving it would lose what is in it.
-        if group.volume.is_some() || report.active == 0 {
+        if group.volume.is_some() || report.active == 0 || self.drain_resting(of, job, key, report) {
             return;
         }
         let serves = group.runs_for_ever(spec.kind);
@@ -73,6 +73,40 @@ impl Returns<'_> {
         self.drain_left -= numbers.count().min(self.drain_left);
         let unit = unit_of(&self.picture.facts, group);
         take(&mut self.rooms, &share.cluster, spec, unit, numbers.count());
+    }
+
+    /// What waits for its next run at a draining cluster begins elsewhere, as far as others have capacity. It is
+    /// unavailable already, so it costs nothing of `max_unavailable`, and what fails again and again does not hold up
+    /// the drain. Whether anything leaves.
+    fn drain_resting(
+        &mut self,
+        of: GroupOf<'_>,
+        job: &mut JobView,
+        key: &SliceKey,
+        report: &SliceReport,
+    ) -> bool {
+        let n = report.between_runs.min(self.drain_left);
+        let mut avoid = avoided(job, &key.group);
+        avoid.push(key.cluster.clone());
+        let have = have(job, &key.group);
+        let shares = self.router.places(of, n, self.within(&have, &avoid));
+        let count: u64 = shares.iter().map(|share| share.count).sum();
+        let marked = self.give_back(job, key, count, report);
+        if marked == 0 {
+            return false;
+        }
+        // Its shard lets go of what waits for its next run as soon as less is granted.
+        let granted = job.grants.get(key).map_or(0, |g| g.granted());
+        self.lowered
+            .push((of.id, key.clone(), granted.saturating_sub(marked)));
+        self.drain_left -= marked;
+        self.send_on(of, marked);
+        self.drains_on(job, key);
+        let unit = unit_of(&self.picture.facts, of.group);
+        for share in shares {
+            take(&mut self.rooms, &share.cluster, of.spec, unit, share.count);
+        }
+        true
     }
 
     /// A group of which nothing may leave at this moment keeps its allotment, if it has asked for one.

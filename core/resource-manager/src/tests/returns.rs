@@ -139,6 +139,19 @@ fn a_drain_waits_for_what_a_fault_has_taken_of_a_service_elsewhere() {
 }
 
 #[test]
+fn what_waits_for_its_next_run_does_not_hold_up_a_drain() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    assert_eq!(case.active(job), [("a", 2), ("b", 2)]);
+    // It rests for good, as what fails again and again does for most of the time.
+    case.shard("a").unplaceable = Some(ReasonCode::CrashLooping);
+    case.at("a", |shard, now| shard.lose_host_of(job, 1, now));
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::minutes(1));
+    assert_eq!(case.active(job), [("b", 4)]);
+}
+
+#[test]
 fn a_gang_that_has_not_begun_leaves_a_draining_cluster_although_no_other_has_capacity() {
     let mut case = Case::with(&[("a", 4), ("b", 4)]);
     let other = case.job(1, service(4).only(&["b"]));
