@@ -4,10 +4,12 @@
 use crate::mesos::ClusterWorld;
 use crate::shares::CORES;
 use crate::world::World;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::{Head, Progress, Waiting};
 use echelon_core_model::pool::PoolPaths;
 use echelon_core_model::reason::Layer;
 use echelon_core_model::spec::{JobKind, JobSpec};
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ClusterId, MemberId, ReasonCode, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,16 +70,31 @@ impl World {
             || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
     }
 
-    /// Whether a cluster has room for so many instances: each takes a core, so that what a cluster has left some host has.
+    /// Whether a cluster that the job may use has room for so many instances: each takes a core, so that what a cluster
+    /// has left some host has.
     fn has_room(&self, spec: &JobSpec, n: u64) -> bool {
-        let hosts = u64::try_from(self.options.hosts).unwrap_or(u64::MAX);
-        let there = self.cores(spec).saturating_mul(hosts);
         let taken = self.taken(spec).into_iter().zip(&self.clusters);
-        let mut taken = taken.map(|(of_cluster, cluster)| {
-            let kept = self.kept_for_volumes(&cluster.id, &of_cluster, self.cores(spec));
-            of_cluster.values().sum::<u64>().saturating_add(kept)
-        });
-        taken.any(|taken| there.saturating_sub(taken) >= n)
+        let mut left = taken
+            .filter(|(_, cluster)| self.is_open_to(spec, &cluster.id))
+            .map(|(taken, cluster)| {
+                let hosts = u64::try_from(cluster.mesos.agent_ids().count()).unwrap_or(u64::MAX);
+                let there = self.cores(spec).saturating_mul(hosts);
+                let kept = self.kept_for_volumes(&cluster.id, &taken, self.cores(spec));
+                let used = taken.values().sum::<u64>().saturating_add(kept);
+                there.saturating_sub(used)
+            });
+        left.any(|left| left >= n)
+    }
+
+    /// Whether a cluster takes new work of a job.
+    fn is_open_to(&self, spec: &JobSpec, cluster: &ClusterId) -> bool {
+        let Answer::Clusters(rows) = self.store.read(&Query::Clusters) else {
+            return true;
+        };
+        let row = rows.iter().find(|row| row.id == *cluster);
+        row.is_some_and(|row| {
+            row.desired_state == DesiredState::Active && spec.clusters.allows(row.identity())
+        })
     }
 
     /// Instances that are granted and wait for the host of their volume, which is full: nothing is stopped for them
