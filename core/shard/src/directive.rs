@@ -280,7 +280,8 @@ impl Shard {
         self.take_back(number, generation);
     }
 
-    /// Ends active instances beyond what is granted: first those between two runs, then the highest-numbered.
+    /// Ends active instances beyond what is granted: first those between two runs, then those on which nobody can rely
+    /// yet, such as one that was begun while the smaller grant was on its way, then the highest-numbered.
     fn take_back(&mut self, number: u32, generation: Generation) {
         let Some(group) = self.picture.groups.get(&number) else {
             return;
@@ -299,8 +300,13 @@ impl Shard {
             .map(|(n, _)| n)
             .collect();
         let between_runs = group.between_runs(generation);
-        let (resting, running): (Vec<InstanceNumber>, Vec<InstanceNumber>) =
+        let (resting, mut running): (Vec<InstanceNumber>, Vec<InstanceNumber>) =
             staying.into_iter().partition(|n| between_runs.contains(*n));
+        let is_available = |n: &InstanceNumber| {
+            let run = group.record(*n).and_then(|record| record.run.as_ref());
+            run.is_some_and(Run::is_available)
+        };
+        running.sort_by_key(|n| (!is_available(n), *n));
         let kept = usize::try_from(granted).unwrap_or(usize::MAX);
         let surplus = (resting.len() + running.len()).saturating_sub(kept);
         let running_surplus = surplus.saturating_sub(resting.len());

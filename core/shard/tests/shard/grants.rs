@@ -86,6 +86,19 @@ fn what_is_marked_is_stopped_by_its_mark_and_not_by_the_smaller_grant() {
 }
 
 #[test]
+fn a_smaller_grant_stops_what_is_being_launched_before_what_runs() {
+    let mut w = granted(6, 6);
+    w.cluster.set(&task(1, 1, 1), TaskState::Failed);
+    while w.accepted().len() < 7 {
+        w.run(Span::millis(10));
+    }
+    assert_ne!(w.state(1), RunState::Running);
+    w.order(&[range(0, 5)], 5);
+    w.run(seconds(3));
+    assert_eq!(running(&w, 6), [0, 2, 3, 4, 5]);
+}
+
+#[test]
 fn a_smaller_grant_takes_first_what_has_run_and_lost_its_host() {
     let mut w = granted(4, 4);
     w.cluster.hosts.clear();
