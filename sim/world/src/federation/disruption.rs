@@ -41,6 +41,8 @@ pub(super) enum EndCause {
     Replaced,
     /// Another run of its gang ended.
     Gang,
+    /// It was being launched when its instance was asked back to begin elsewhere.
+    SentOn,
 }
 
 impl World {
@@ -134,6 +136,10 @@ impl World {
         }
         if let Some(cause) = self.asked_end(task, run) {
             return Some(cause);
+        }
+        // What could not begin for ten seconds goes elsewhere. The order may cross its launch.
+        if run.ran.is_none() {
+            return Some(EndCause::SentOn);
         }
         self.is_of_broken_gang(task).then_some(EndCause::Gang)
     }
