@@ -426,7 +426,7 @@ impl World {
 
     pub(crate) fn start(&mut self, who: Who) {
         self.note_cause();
-        if self.backups.are_stopped {
+        if self.backups.are_stopped || self.is_removed(who) {
             return;
         }
         let life = self.life_of(who);
