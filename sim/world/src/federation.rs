@@ -2,6 +2,9 @@
 //! are cut off, lose their Mesos or all of their machines, one or several at a time. Meanwhile operators
 //! drain, cordon, add and remove clusters, users change their jobs, and leaders die.
 //!
+//! Each cluster is at a site of its own, and storage and membership at a central one. Resource managers and
+//! gateways are at any of them. Partitions divide two of these sites, one way or both ways (`sites.rs`).
+//!
 //! The clock of each process goes too fast or too slow by up to 1 % (`clocks.rs`).
 //!
 //! The judges read what agents ran, and what the world did. They read no record of the product, with one
@@ -25,6 +28,7 @@ mod mesos_loss;
 mod moves;
 mod operators;
 mod outages;
+mod partitions;
 mod rest;
 
 use crate::client::Asked;
@@ -76,7 +80,8 @@ struct UserAsk {
     user: usize,
     /// How many of its requests were acknowledged before.
     number: usize,
-    at: Timestamp,
+    /// When it asked for it last.
+    repeated_at: Timestamp,
     asked: Asked,
 }
 
@@ -102,6 +107,10 @@ pub struct FederationFigures {
     pub health: u64,
     /// Of these, times that it was another one than healthy.
     pub unhealthy: u64,
+    /// Of these, times that only heartbeats in storage showed how the cluster was.
+    pub unheard: u64,
+    /// Partitions between two sites.
+    pub partitions: u64,
     /// Clusters that were added.
     pub added: u64,
     /// Clusters that were removed for good.
@@ -173,15 +182,25 @@ impl World {
 impl FederationNotes {
     /// A user asks for something, perhaps not for the first time.
     pub(crate) fn note_ask(&mut self, user: usize, number: usize, asked: Asked, at: Timestamp) {
-        let is_known = |ask: &UserAsk| (ask.user, ask.number) == (user, number);
-        if self.is_federated && !self.asks.iter().any(is_known) {
-            self.asks.push(UserAsk {
-                user,
-                number,
-                at,
-                asked,
-            });
+        if !self.is_federated {
+            return;
         }
+        let mut known = self.asks.iter_mut();
+        if let Some(ask) = known.find(|ask| (ask.user, ask.number) == (user, number)) {
+            ask.repeated_at = at;
+            return;
+        }
+        self.asks.push(UserAsk {
+            user,
+            number,
+            repeated_at: at,
+            asked,
+        });
+    }
+
+    /// A partition between two sites begins.
+    pub(crate) const fn note_partition(&mut self) {
+        self.figures.partitions += 1;
     }
 
     /// A process of a cluster's shard is subscribed to Mesos.
