@@ -16,6 +16,7 @@
 //! | no act of ours makes more of a service unavailable than it allows | `availability.rs` |
 //! | nothing goes to and fro between clusters | `moves.rs` |
 //! | the shown health of a cluster is true | `health.rs` |
+//! | a partition holds nothing back that could run elsewhere | `starts.rs` |
 //! | each instance that is to run does so in the end, once, and results count once | `rest.rs` |
 
 mod availability;
@@ -30,6 +31,7 @@ mod operators;
 mod outages;
 mod partitions;
 mod rest;
+mod starts;
 
 use crate::client::Asked;
 use crate::dice::Dice;
@@ -66,6 +68,8 @@ pub(crate) struct FederationNotes {
     subscribed: BTreeSet<usize>,
     /// Instances that were ended since their users wanted fewer.
     withdrawn: BTreeSet<InstanceId>,
+    /// Users whose jobs lack an instance that could run, and since when.
+    lacking: BTreeMap<usize, Timestamp>,
     slow_links: BTreeMap<usize, SlowLink>,
     /// When a cluster is added; `None`: none is.
     added_at: Option<Timestamp>,
@@ -149,6 +153,7 @@ impl World {
             world.run_until(world.now.plus(LOOK));
             world.note_courses();
             world.judge_health();
+            world.judge_starts();
         }
         if world.broken.is_empty() {
             world.judge_rest();

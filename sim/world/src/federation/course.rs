@@ -101,6 +101,11 @@ impl ClusterCourse {
         }
     }
 
+    /// What is true now, as it was noted last.
+    pub(crate) fn last(&self) -> Option<ClusterTruth> {
+        self.truths.last().map(|(_, truth)| *truth)
+    }
+
     fn begin_silence(&mut self, now: Timestamp) {
         self.silences.push(Silence {
             from: now,

@@ -2,16 +2,20 @@
 //! after everything else that goes wrong.
 
 use super::outages::Busy;
+use crate::client::{Asked, User};
 use crate::clocks::Clock;
 use crate::faults::Fault;
 use crate::process::Who;
 use crate::sites::{Gateway, Site, StoppedWay};
 use crate::world::{Item, World};
 use echelon_core_model::{Span, Timestamp};
+use echelon_core_testkit::build::JobBuilder;
 
 /// Fewest partitions that are tried, and how many more.
 const FEWEST: u64 = 1;
 const MORE: u64 = 3;
+/// A job that comes so soon after the beginning of a partition is assigned without regard to it.
+const COMES_WITHIN: Span = Span::seconds(9);
 
 impl World {
     /// Draws where resource managers and gateways are. There are gateways at two sites.
@@ -93,7 +97,18 @@ impl World {
         if let Some(fault) = fault {
             self.queue.plan(at, Item::Fault(fault));
             self.federation.last_change = self.federation.last_change.max(at.plus(span));
+            self.plan_late_job(at);
         }
+    }
+
+    /// Plans a job that comes as a partition begins: some of it is assigned to a cluster that does not hear so.
+    fn plan_late_job(&mut self, partition: Timestamp) {
+        let user = self.users.0.len();
+        let instances = 1 + u32::try_from(self.dice.federation.below(2)).unwrap_or(0);
+        let spec = JobBuilder::service(&format!("late{user}"), instances).spread();
+        let later = self.dice.federation.span(Span::ZERO, COMES_WITHIN);
+        self.users.0.push(User::new(spec.build(), [Asked::Create]));
+        self.queue.plan(partition.plus(later), Item::User(user));
     }
 
     /// The site of a cluster at which nothing else is planned then.
