@@ -5,7 +5,8 @@
 //! Each cluster is at a site of its own, and storage and membership at a central one. Resource managers and
 //! gateways are at any of them. Partitions divide two of these sites, one way or both ways (`sites.rs`).
 //!
-//! The clock of each process goes too fast or too slow by up to 1 % (`clocks.rs`).
+//! The clock of each process is set wrong by up to 10 s, and goes too fast or too slow by up to 1 %
+//! (`clocks.rs`).
 //!
 //! The judges read what agents ran, and what the world did. They read no record of the product, with one
 //! exception: what it shows to people is compared with the truth.
