@@ -13,6 +13,7 @@ use crate::lifecycle::outcome::{awaited, outcome};
 use crate::lifecycle::{restarts, rollouts};
 use crate::picture::Picture;
 use crate::progress::waiting::withheld;
+use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::health::{ClusterHealth, Health};
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::{Desired, JobState, Progress};
@@ -21,13 +22,14 @@ use echelon_core_model::{Few, GroupName, JobId, RunState, Span, Timestamp};
 /// A shard with a new leader reports within this time. Until then its last report is the best that is known.
 const REPORT_WITHIN: Span = Span::seconds(60);
 
-/// Clusters that have a part of a job and have not reported to this leader what they have of it.
+/// Clusters that have a part of a job and have not reported to this leader what they have of it. One that was
+/// removed for good has none left and reports no more.
 fn unheard<'a>(
     facts: &'a FederationFacts,
     job: &'a JobView,
 ) -> impl Iterator<Item = Option<&'a ClusterView>> {
     let views = job.durable.holders.keys().map(|c| facts.clusters.get(c));
-    views.filter(|view| view.is_none_or(|v| !v.is_heard()))
+    views.filter(|view| view.is_none_or(|v| !v.is_heard() && v.desired_state() != DesiredState::Removed))
 }
 
 /// Whether a job's stored row stands for now: an earlier leader has written it, and this one waits for the

@@ -19,7 +19,7 @@ use crate::assignment::ranges::{Cut, change};
 use crate::demand::request::{avoided, have, terms_of, unit_of};
 use crate::demand::slices::{Line, is_unplaced, keeps_from_beginning, lines};
 use crate::demand::{daemons, host_limits};
-use crate::facts::job::{Avoided, GroupMoves, JobView};
+use crate::facts::job::{Avoided, GroupMoves, JobView, UnbegunSince};
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
@@ -82,7 +82,8 @@ pub(crate) fn give_back(
     let (mut rooms, mut contention) = (Rooms::clone(&picture.admission.rooms), None);
     let mut drain_left = rules.drain_batch;
     for id in jobs {
-        let may_return = |job: &JobView| !(job.is_unbound() && job.idle.is_empty() && job.rare.moves.is_empty());
+        let may_return =
+            |job: &JobView| !(job.is_unbound() && job.idle.is_empty() && job.rare.moves.is_empty());
         if !picture.facts.jobs.get(id).is_some_and(may_return) {
             continue;
         }
@@ -207,6 +208,7 @@ impl Returns<'_> {
         let keys: BTreeSet<&SliceKey> = keys.collect();
         job.idle.retain(|key, _| keys.contains(key));
         self.changed = before != job.idle.len();
+        self.note_unbegun(job, &lines);
         if spec.gang.is_some() {
             if !self.lost(id, job, &spec, &lines) {
                 self.gang(id, job, &spec, &lines);
@@ -479,6 +481,28 @@ impl Returns<'_> {
         out
     }
 
+    /// Notes since when something of a slice is granted and has not begun. It counts from the last grant of more, since
+    /// what was granted then has not waited before, and by this clock, since that of the shard may be another one.
+    fn note_unbegun(&mut self, job: &mut JobView, lines: &[Line]) {
+        let mut noted = BTreeMap::new();
+        for line in lines {
+            let granted = job.grants.get(&line.key).map_or(0, |g| g.granted());
+            let mut reasons = line.report.iter().flat_map(|report| &report.waiting);
+            let waits = reasons.any(|(reason, ..)| keeps_from_beginning(reason.code));
+            if granted > 0 && waits {
+                let known = job.rare.unbegun.get(&line.key);
+                let since = known
+                    .filter(|known| known.granted >= granted)
+                    .map_or(self.now, |known| known.since);
+                noted.insert(line.key.clone(), UnbegunSince { since, granted });
+            }
+        }
+        if noted != job.rare.unbegun {
+            job.rare.unbegun = noted;
+            self.changed = true;
+        }
+    }
+
     /// The instances of a slice that could not begin for long enough, if there are any.
     fn stuck(&self, id: JobId, job: &JobView, key: &SliceKey, report: &SliceReport) -> Option<Stuck> {
         if !self.is_heard(&key.cluster) {
@@ -489,6 +513,7 @@ impl Returns<'_> {
             .get(key)
             .filter(|g| report.grant_number >= g.number())?;
         let long = |since: Timestamp| self.now.since(since) >= self.spill_after;
+        job.rare.unbegun.get(key).filter(|noted| long(noted.since))?;
         let for_long = || report.waiting.iter().filter(|(.., since)| long(*since));
         let kept = for_long().filter(|(r, ..)| keeps_from_beginning(r.code));
         let kept: u64 = kept.map(|(_, n, _)| *n).sum();

@@ -81,6 +81,13 @@ impl Group {
         at.filter(|at| *at > now)
     }
 
+    /// When this clock comes to the moment since which the latest run is available, if a leader with a clock that is
+    /// ahead has stored it. From then on it is taken for a moment of this clock (`Pause`), and the run settles anew.
+    fn dated_ahead(&self, n: InstanceNumber, now: Timestamp) -> Option<Timestamp> {
+        let run = self.record(n)?.run.as_ref()?;
+        run.available_since().filter(|at| *at > now)
+    }
+
     /// Whether the latest run is available, and not for long enough. A replacement counts as such while the spec is not read.
     pub(crate) fn is_settling(&self, n: InstanceNumber, now: Timestamp) -> bool {
         let run = self.record(n).and_then(|r| r.run.as_ref());
@@ -178,8 +185,10 @@ impl Shard {
         let settled = settling && !group.settling.contains(&at.1);
         let settles = group.settles_at(at.1, now);
         let fails = group.fails_at(at.1, now);
+        let ahead = group.dated_ahead(at.1, now);
         let revision = group.revision();
         let due = settles.into_iter().chain(fails.filter(|due| *due > now));
+        let due = due.chain(ahead);
         self.picture.timers.extend(due.map(|due| (due, at)));
         if settled {
             self.picture.restless.insert(at.0);

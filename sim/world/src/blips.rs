@@ -195,8 +195,8 @@ impl World {
         if self.life_of(who) != life {
             return;
         }
-        if let Some(until) = self.paused_until(who) {
-            // It reaches the servers when it goes on; its lease may be over by then.
+        if let Some(until) = self.paused_until(who).max(self.expired_until(who)) {
+            // It reaches the servers when it goes on, or its site does; its lease may be over by then.
             let longer = Span(away.0 + until.since(self.now).0);
             if away < LEASE && longer >= LEASE {
                 self.queue.plan(until, Item::LeaseOver(who, life));

@@ -7,9 +7,11 @@ use crate::gangs::as_gang;
 use crate::homes::homes;
 use crate::invariants::Broken;
 use crate::pods::with_sidecars;
+use crate::process::Who;
 use crate::restarts::{Restarted, only, restarts};
 use crate::rollouts::{NewVersion, edit, updates};
 use crate::rules::with_rules;
+use crate::sites::Site;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -251,6 +253,7 @@ impl World {
         };
         let spec = user.spec.clone();
         self.federation.note_ask(n, user.acknowledged.len(), asked, now);
+        let shown = self.sites.gateway(n).clock.shown(now);
         let (call, next) = Call::start(move |facts| async move {
             match asked {
                 Asked::Create => {
@@ -264,15 +267,15 @@ impl World {
                         violations: Vec::new(),
                         spec,
                     };
-                    create_job(&facts, request, chance, now).await
+                    create_job(&facts, request, chance, shown).await
                 }
-                Asked::Scale(instances) => scale_job(&facts, change, None, instances, now).await,
-                Asked::Update(version) => update_job(&facts, change, edit(version), now).await,
-                Asked::Steer(steer_to) => steer(&facts, change, steer_to, now).await,
-                Asked::RollBack => roll_back_job(&facts, change, None, now).await,
-                Asked::Restart(some) => restart_job(&facts, change, &some.wish(), now).await,
-                Asked::End(number) => end_instances(&facts, change, (None, only(number)), now).await,
-                Asked::Goal(wish) => change_goal(&facts, change, wish, now).await,
+                Asked::Scale(instances) => scale_job(&facts, change, None, instances, shown).await,
+                Asked::Update(version) => update_job(&facts, change, edit(version), shown).await,
+                Asked::Steer(steer_to) => steer(&facts, change, steer_to, shown).await,
+                Asked::RollBack => roll_back_job(&facts, change, None, shown).await,
+                Asked::Restart(some) => restart_job(&facts, change, &some.wish(), shown).await,
+                Asked::End(number) => end_instances(&facts, change, (None, only(number)), shown).await,
+                Asked::Goal(wish) => change_goal(&facts, change, wish, shown).await,
             }
             .map(|view| view.head.job)
         });
@@ -307,7 +310,7 @@ impl World {
             Some(Next::Do(op)) => self.ask_storage(Asker::User(n), OpId(0), op),
             Some(Next::Wait(span)) => self.queue.plan(self.now.plus(span), Item::User(n)),
             Some(Next::Check(wanted)) => {
-                let answer = self.check_instances(&wanted);
+                let answer = self.check_instances(self.sites.gateway(n).site, &wanted);
                 let user = self.users.0.get_mut(n);
                 let next = user.and_then(|user| Some(user.call.as_mut()?.on_check(answer)));
                 self.user_goes_on(n, next);
@@ -317,11 +320,18 @@ impl World {
         }
     }
 
-    /// What the leading resource manager says of instances that a job is to have.
-    pub(crate) fn check_instances(&mut self, wanted: &WantedInstances) -> CheckAnswer {
+    /// What the leading resource manager says to a gateway of instances that a job is to have.
+    pub(crate) fn check_instances(&mut self, from: Site, wanted: &WantedInstances) -> CheckAnswer {
         let now = self.now;
-        let mut managers = self.managers.iter_mut().filter_map(|p| p.driver.as_mut());
-        managers.find_map(|manager| manager.check_instances(wanted.clone(), now))
+        let all = 0..self.managers.len();
+        let near: Vec<usize> = all
+            .filter(|index| self.are_joined(from, self.site_of(Who::Manager(*index))))
+            .collect();
+        near.into_iter().find_map(|index| {
+            let process = self.managers.get_mut(index)?;
+            let shown = process.clock.shown(now);
+            process.driver.as_mut()?.check_instances(wanted.clone(), shown)
+        })
     }
 
     fn user_is_answered(&mut self, n: usize, job: JobId) {
@@ -348,7 +358,9 @@ impl World {
         for manager in 0..self.managers.len() {
             // A hint, to whoever listens; half of them are lost.
             let life = self.managers.get(manager).map_or(0, |p| p.life);
-            if !self.dice.losses.chance(500) {
+            let site = self.site_of(Who::Manager(manager));
+            let is_lost = self.dice.losses.chance(500) || !self.reaches(self.sites.gateway(n).site, site);
+            if !is_lost {
                 self.tell_manager(
                     (manager, life),
                     self.now.plus(Span::millis(2)),

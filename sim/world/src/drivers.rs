@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::pressure::{PressureNotes, drawn};
 use crate::process::{Process, Who};
 use crate::queue::Queue;
+use crate::sites::Sites;
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
@@ -58,7 +59,7 @@ impl World {
             pressure: PressureNotes::default(),
             broken: Vec::new(),
             judged: BTreeMap::new(),
-            cuts: BTreeMap::new(),
+            sites: Sites::default(),
             federation: FederationNotes::default(),
             moved: 0,
             accepted: 0,
@@ -186,6 +187,9 @@ impl World {
 
     pub(crate) fn join(&mut self, who: Who) {
         let (role, life, now) = (self.role_of(who), self.life_of(who), self.now);
+        if self.joins_later(who, life) {
+            return;
+        }
         if let Some(election) = self.elections.get_mut(&role) {
             election.join(who, life, now);
         }
@@ -426,7 +430,7 @@ impl World {
 
     pub(crate) fn start(&mut self, who: Who) {
         self.note_cause();
-        if self.backups.are_stopped {
+        if self.backups.are_stopped || self.is_removed(who) {
             return;
         }
         let life = self.life_of(who);
@@ -483,6 +487,9 @@ impl World {
                 .shard_process(cluster, index)
                 .is_some_and(|p| p.driver.is_some()),
         };
+        if let Some(until) = self.expired_until(who) {
+            return self.blip(who, until.since(self.now));
+        }
         if let Some(election) = self.elections.get_mut(&role).filter(|_| alive) {
             election.heard(who);
         }

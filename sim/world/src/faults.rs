@@ -2,6 +2,7 @@
 
 use crate::members::{LEASE, SESSION};
 use crate::process::Who;
+use crate::sites::{Site, StoppedWay};
 use crate::world::{Item, World};
 use echelon_core_model::Span;
 use echelon_core_model::cluster::DesiredState;
@@ -19,8 +20,28 @@ pub enum Fault {
     CutLink(usize),
     /// The n-th open stream is silent for this long.
     SilentLink(usize, Span),
-    /// A cluster's shard is cut off from resource managers and storage for this long.
+    /// A cluster's site is cut off from all others for this long.
     CutOff(usize, Span),
+    /// Nothing gets from one site to another one for this long, or back.
+    PartSites {
+        /// The first site.
+        near: Site,
+        /// The second one.
+        far: Site,
+        /// Which way.
+        stopped: StoppedWay,
+        /// How long.
+        span: Span,
+    },
+    /// The same between the site of the leading resource manager, which is the first one, and another site.
+    PartLeader {
+        /// The second site.
+        far: Site,
+        /// Which way.
+        stopped: StoppedWay,
+        /// How long.
+        span: Span,
+    },
     /// A cluster's subscriptions break.
     CutStream(usize),
     /// An agent of a cluster is silent for this long.
@@ -246,6 +267,13 @@ impl World {
                 }
             }
             Fault::CutOff(cluster, span) => self.cut_off(cluster, span),
+            Fault::PartSites {
+                near,
+                far,
+                stopped,
+                span,
+            } => self.part_sites(near, far, stopped, span),
+            Fault::PartLeader { far, stopped, span } => self.part_leader(far, stopped, span),
             Fault::CutStream(cluster) => self.cut_streams(cluster),
             Fault::LoseAgent { cluster, agent, span } => {
                 if let Some(agent) = self.lose_agent(cluster, agent) {

@@ -2,7 +2,11 @@
 //! are cut off, lose their Mesos or all of their machines, one or several at a time. Meanwhile operators
 //! drain, cordon, add and remove clusters, users change their jobs, and leaders die.
 //!
-//! The clock of each process goes too fast or too slow by up to 1 % (`clocks.rs`).
+//! Each cluster is at a site of its own, and storage and membership at a central one. Resource managers and
+//! gateways are at any of them. Partitions divide two of these sites, one way or both ways (`sites.rs`).
+//!
+//! The clock of each process is set wrong by up to 10 s, and goes too fast or too slow by up to 1 %
+//! (`clocks.rs`).
 //!
 //! The judges read what agents ran, and what the world did. They read no record of the product, with one
 //! exception: what it shows to people is compared with the truth.
@@ -13,6 +17,7 @@
 //! | no act of ours makes more of a service unavailable than it allows | `availability.rs` |
 //! | nothing goes to and fro between clusters | `moves.rs` |
 //! | the shown health of a cluster is true | `health.rs` |
+//! | a partition holds nothing back that could run elsewhere | `starts.rs` |
 //! | each instance that is to run does so in the end, once, and results count once | `rest.rs` |
 
 mod availability;
@@ -25,7 +30,9 @@ mod mesos_loss;
 mod moves;
 mod operators;
 mod outages;
+mod partitions;
 mod rest;
+mod starts;
 
 use crate::client::Asked;
 use crate::dice::Dice;
@@ -62,6 +69,8 @@ pub(crate) struct FederationNotes {
     subscribed: BTreeSet<usize>,
     /// Instances that were ended since their users wanted fewer.
     withdrawn: BTreeSet<InstanceId>,
+    /// Users whose jobs lack an instance that could run, and since when.
+    lacking: BTreeMap<usize, Timestamp>,
     slow_links: BTreeMap<usize, SlowLink>,
     /// When a cluster is added; `None`: none is.
     added_at: Option<Timestamp>,
@@ -76,7 +85,8 @@ struct UserAsk {
     user: usize,
     /// How many of its requests were acknowledged before.
     number: usize,
-    at: Timestamp,
+    /// When it asked for it last.
+    repeated_at: Timestamp,
     asked: Asked,
 }
 
@@ -102,6 +112,10 @@ pub struct FederationFigures {
     pub health: u64,
     /// Of these, times that it was another one than healthy.
     pub unhealthy: u64,
+    /// Of these, times that only heartbeats in storage showed how the cluster was.
+    pub unheard: u64,
+    /// Partitions between two sites.
+    pub partitions: u64,
     /// Clusters that were added.
     pub added: u64,
     /// Clusters that were removed for good.
@@ -140,6 +154,7 @@ impl World {
             world.run_until(world.now.plus(LOOK));
             world.note_courses();
             world.judge_health();
+            world.judge_starts();
         }
         if world.broken.is_empty() {
             world.judge_rest();
@@ -173,15 +188,25 @@ impl World {
 impl FederationNotes {
     /// A user asks for something, perhaps not for the first time.
     pub(crate) fn note_ask(&mut self, user: usize, number: usize, asked: Asked, at: Timestamp) {
-        let is_known = |ask: &UserAsk| (ask.user, ask.number) == (user, number);
-        if self.is_federated && !self.asks.iter().any(is_known) {
-            self.asks.push(UserAsk {
-                user,
-                number,
-                at,
-                asked,
-            });
+        if !self.is_federated {
+            return;
         }
+        let mut known = self.asks.iter_mut();
+        if let Some(ask) = known.find(|ask| (ask.user, ask.number) == (user, number)) {
+            ask.repeated_at = at;
+            return;
+        }
+        self.asks.push(UserAsk {
+            user,
+            number,
+            repeated_at: at,
+            asked,
+        });
+    }
+
+    /// A partition between two sites begins.
+    pub(crate) const fn note_partition(&mut self) {
+        self.figures.partitions += 1;
     }
 
     /// A process of a cluster's shard is subscribed to Mesos.

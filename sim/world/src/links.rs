@@ -2,6 +2,7 @@
 //! follows, because the stream breaks. A silent stream loses everything and tells nobody.
 
 use crate::process::Who;
+use crate::sites::Passage;
 use crate::world::{Item, World};
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_model::store::Role;
@@ -19,9 +20,49 @@ pub struct Link {
     pub shard: (usize, usize, u64),
     /// What is sent before this is lost without a word.
     pub silent_until: Timestamp,
+    /// When its ends break it, since it crosses a partition.
+    pub(crate) breaks_at: Option<LinkEnds>,
     /// Nothing arrives before what was sent before it.
     down: Timestamp,
     up: Timestamp,
+}
+
+/// A moment at each end of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkEnds {
+    pub(crate) manager: Timestamp,
+    pub(crate) shard: Timestamp,
+}
+
+impl Link {
+    /// The process at its upper end.
+    pub(crate) const fn manager_end(&self) -> Who {
+        Who::Manager(self.manager.0)
+    }
+
+    /// The process at its lower end.
+    pub(crate) const fn shard_end(&self) -> Who {
+        let (cluster, index, _) = self.shard;
+        Who::Shard { cluster, index }
+    }
+
+    /// The way of directives.
+    fn down_passage(&self) -> Passage {
+        Passage {
+            from: self.manager_end(),
+            to: self.shard_end(),
+            breaks_at: self.breaks_at.map(|ends| ends.shard),
+        }
+    }
+
+    /// The way of reports.
+    fn up_passage(&self) -> Passage {
+        Passage {
+            from: self.shard_end(),
+            to: self.manager_end(),
+            breaks_at: self.breaks_at.map(|ends| ends.manager),
+        }
+    }
 }
 
 /// All open streams, and which clusters each manager wants one to.
@@ -74,9 +115,12 @@ impl World {
             .values()
             .any(|l| l.manager == manager && l.shard.0 == cluster);
         let found = self.election(&self.shard_role(cluster)).and_then(|e| e.found());
-        let Some((Who::Shard { index, .. }, life)) = found.filter(|_| !have) else {
+        let Some((shard @ Who::Shard { index, .. }, life)) = found.filter(|_| !have) else {
             return;
         };
+        if !self.can_open(Who::Manager(manager.0), shard) {
+            return;
+        }
         self.links.made += 1;
         let id = self.links.made;
         let begin = self.now.plus(Span::millis(2));
@@ -84,6 +128,7 @@ impl World {
             manager,
             shard: (cluster, index, life),
             silent_until: Timestamp(0),
+            breaks_at: None,
             down: begin,
             up: begin,
         };
@@ -131,14 +176,16 @@ impl World {
         let soon = self
             .now
             .plus(self.dice.delays.span(Span::millis(1), Span::millis(50)));
+        let up = self.close_noticed(link.up_passage(), soon);
+        let down = self.close_noticed(link.down_passage(), soon);
         self.tell_manager(
             link.manager,
-            soon.max(link.up),
+            up.max(link.up),
             rm::Event::ShardClosed { link: rm::LinkId(id) },
         );
         self.tell_shard(
             link.shard,
-            soon.max(link.down),
+            down.max(link.down),
             shard::Event::LinkClosed(shard::LinkId(id)),
         );
     }
@@ -153,8 +200,11 @@ impl World {
             return;
         }
         let (cluster, sent) = (link.shard.0, self.now.plus(delay));
+        let passage = link.down_passage();
         let late = self.link_delay(cluster);
-        let earliest = self.after_cut(cluster, sent.plus(late));
+        let Some(earliest) = self.crossing(passage, sent.plus(late)) else {
+            return;
+        };
         let Some(link) = self.links.open.get_mut(&id) else {
             return;
         };
@@ -174,8 +224,11 @@ impl World {
             return;
         }
         let (cluster, sent) = (link.shard.0, self.now.plus(delay));
+        let passage = link.up_passage();
         let late = self.link_delay(cluster);
-        let earliest = self.after_cut(cluster, sent.plus(late));
+        let Some(earliest) = self.crossing(passage, sent.plus(late)) else {
+            return;
+        };
         let Some(link) = self.links.open.get_mut(&id) else {
             return;
         };

@@ -65,8 +65,8 @@ impl World {
         if (0..self.clusters.len()).any(|cluster| self.was_lost_for(cluster, after) && is_there(cluster)) {
             return true;
         }
-        self.cuts.iter().any(|(cluster, cut)| {
-            let is_there = is_there(*cluster);
+        self.sites.cuts().any(|cut| {
+            let is_there = is_there(cut.cluster);
             let is_lost = self.now.since(cut.from) >= after && self.now < cut.until.plus(SETTLED_WITHIN);
             is_there && is_lost
         })

@@ -13,6 +13,7 @@ use crate::invariants::{Broken, stored, stored_run};
 use crate::options::Options;
 use crate::process::Who;
 use crate::shares::CORES;
+use crate::sites::Site;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::change::Wish as GoalWish;
 use echelon_core_hosts::Call;
@@ -197,8 +198,11 @@ impl World {
     /// All processes and hosts of a cluster are gone for a while.
     pub(crate) fn lose_cluster(&mut self, cluster: usize, span: Span) {
         let until = self.now.plus(span);
-        for index in 0..self.options.shards {
-            let who = Who::Shard { cluster, index };
+        let everyone = self.everyone();
+        let there: Vec<Who> = everyone
+            .filter(|who| self.site_of(*who) == Site::Cluster(cluster))
+            .collect();
+        for who in there {
             self.kill(who);
             self.queue.plan(until, Item::Start(who));
         }

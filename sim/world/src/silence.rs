@@ -8,9 +8,8 @@ use crate::faults::Fault;
 use crate::invariants::Broken;
 use crate::options::Options;
 use crate::process::Who;
-use crate::storage::Asker;
 use crate::world::{BEGIN, Item, Outcome, World};
-use echelon_core_model::store::{Answer, Op, OpFailure, OpId, OpResult, Query};
+use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{InstanceId, JobId, MemberId, Span, Timestamp};
 use echelon_core_testkit::build::JobBuilder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +20,6 @@ const EACH: Span = Span::seconds(200);
 const ROUNDS: u32 = 3;
 /// Agents are asked this often.
 const LOOK: Span = Span::millis(50);
-
-/// A time in which a cluster's shard is cut off.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cut {
-    pub(crate) from: Timestamp,
-    pub(crate) until: Timestamp,
-}
 
 /// What came of a world in which shards were cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,61 +35,6 @@ pub struct Silenced {
 }
 
 impl World {
-    /// Until when a cluster's shard is cut off.
-    fn cut_until(&self, cluster: usize) -> Option<Timestamp> {
-        let until = self.cuts.get(&cluster).map(|cut| cut.until);
-        until.filter(|until| self.now < *until)
-    }
-
-    /// Whether a cluster's shard is cut off.
-    pub(crate) fn is_cut_off(&self, cluster: usize) -> bool {
-        self.cut_until(cluster).is_some()
-    }
-
-    /// Cuts a cluster's shard off for so long.
-    pub(crate) fn cut_off(&mut self, cluster: usize, span: Span) {
-        let (from, until) = (self.now, self.now.plus(span));
-        self.cuts.insert(cluster, Cut { from, until });
-    }
-
-    /// When a message between a resource manager and a shard arrives at the earliest.
-    pub(crate) fn after_cut(&mut self, cluster: usize, at: Timestamp) -> Timestamp {
-        let Some(until) = self.cut_until(cluster) else {
-            return at;
-        };
-        let late = self.dice.silences.span(Span::millis(1), Span::seconds(5));
-        at.max(until.plus(late))
-    }
-
-    /// An operation of a process that is cut off: reads are lost, and writes are lost or come late. Whether
-    /// it was one.
-    pub(crate) fn lose_in_cut(&mut self, asker: Asker, id: OpId, op: &Op) -> bool {
-        let Asker::Process(Who::Shard { cluster, .. }, _) = asker else {
-            return false;
-        };
-        let Some(until) = self.cut_until(cluster) else {
-            return false;
-        };
-        let is_write = !matches!(op, Op::Read(..));
-        if is_write && self.dice.silences.chance(500) {
-            let late = self.dice.silences.span(Span::millis(1), Span::seconds(3));
-            self.queue.plan(
-                until.plus(late),
-                Item::Storage {
-                    asker,
-                    id,
-                    op: op.clone(),
-                    answered: self.dice.silences.chance(500),
-                },
-            );
-        }
-        let timeout = self.dice.silences.span(Span::millis(100), Span::seconds(2));
-        let result = OpResult::Failed(OpFailure::unknown("simulated"));
-        self.queue
-            .plan(self.now.plus(timeout), Item::Answer { asker, id, result });
-        true
-    }
-
     /// Plays a world in which a shard is cut off as each job comes.
     #[must_use]
     pub fn silenced(seed: u64, options: Options) -> Silenced {

@@ -4,6 +4,7 @@
 use crate::dice::Die;
 use crate::homes::homes;
 use crate::options::Options;
+use crate::sites::Site;
 use crate::storage::Asker;
 use crate::world::{BEGIN, Item, World};
 use echelon_core_gateway::ApiError;
@@ -146,7 +147,7 @@ impl World {
             Next::Do(op) => self.ask_storage(Asker::Operator(n), OpId(0), op),
             Next::Wait(span) => self.queue.plan(self.now.plus(span), Item::ChangePools(n)),
             Next::Check(wanted) => {
-                let answer = self.check_instances(&wanted);
+                let answer = self.check_instances(Site::Centre, &wanted);
                 let next = self.trees.calls.get_mut(&n).map(|call| call.on_check(answer));
                 if let Some(next) = next {
                     self.change_goes_on(n, next);

@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::pressure::PressureNotes;
 use crate::process::{Process, Who};
 use crate::queue::Queue;
-use crate::silence::Cut;
+use crate::sites::Sites;
 use crate::storage::Asker;
 use crate::switch::Switch;
 use crate::trace::Trace;
@@ -90,6 +90,8 @@ pub enum Item {
     LeaseOver(Who, u64),
     /// A process reaches the membership servers again, after this long.
     Reconnect(Who, u64, Span),
+    /// An end of a stream breaks it.
+    BreakLink(u64),
     /// A killed process is started again.
     Start(Who),
     /// An agent comes back.
@@ -165,8 +167,7 @@ pub struct World {
     /// Mass losses that an operator accepted.
     pub(crate) accepted: u64,
     pub(crate) steps: u64,
-    /// Until when the shards of clusters are cut off.
-    pub(crate) cuts: BTreeMap<usize, Cut>,
+    pub(crate) sites: Sites,
     pub(crate) federation: FederationNotes,
 }
 
@@ -308,6 +309,7 @@ impl World {
             Item::Resume(who) => self.resume(who),
             Item::LeaseOver(who, life) => self.lease_over(who, life),
             Item::Reconnect(who, life, away) => self.reconnect(who, life, away),
+            Item::BreakLink(id) => self.close_link(id),
             Item::Start(who) => self.start(who),
             Item::TakeBackup => self.take_backup(),
             Item::RestartHost { cluster, agent } => self.restart_host(cluster, agent),

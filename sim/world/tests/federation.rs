@@ -1,5 +1,5 @@
 //! Worlds of 2 to 6 clusters that are cut off, lose their Mesos or all machines, are drained, added and
-//! removed, while leaders die and users change their jobs. Judges read what agents ran
+//! removed, while partitions divide sites, leaders die and users change their jobs. Judges read what agents ran
 //! (`sim/world/src/federation.rs`).
 //!
 //! `ECHELON_SEED=17` plays that seed alone, in all detail; `ECHELON_SEEDS=2000` plays more, from
@@ -44,6 +44,8 @@ fn add(sum: &mut FederationFigures, of: FederationFigures) {
     sum.voluntary += of.voluntary;
     sum.health += of.health;
     sum.unhealthy += of.unhealthy;
+    sum.unheard += of.unheard;
+    sum.partitions += of.partitions;
     sum.added += of.added;
     sum.removed += of.removed;
 }
@@ -76,6 +78,8 @@ fn play(part: u64) {
             sum.disrupted,
             sum.voluntary,
             sum.unhealthy,
+            sum.unheard,
+            sum.partitions,
             sum.added,
             sum.removed,
         ];

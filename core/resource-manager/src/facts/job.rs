@@ -112,6 +112,17 @@ pub struct RareJob {
     pub aside: Option<Box<AsideJob>>,
     /// What groups need of `max_unavailable` for what leaves clusters. Groups that need nothing are left out.
     pub moves: BTreeMap<GroupName, GroupMoves>,
+    /// Slices of which something is granted and has not begun.
+    pub unbegun: BTreeMap<SliceKey, UnbegunSince>,
+}
+
+/// Since when something of a slice is granted and has not begun, by the clock of the resource manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnbegunSince {
+    /// Since then, and since no more was granted.
+    pub since: Timestamp,
+    /// How many of the slice were granted then.
+    pub granted: u64,
 }
 
 /// What a group needs of `max_unavailable` for what leaves clusters.
@@ -136,6 +147,7 @@ impl Nothing for RareJob {
         refused: None,
         aside: None,
         moves: BTreeMap::new(),
+        unbegun: BTreeMap::new(),
     };
 }
 

@@ -2,7 +2,7 @@
 
 use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::{Cluster, DesiredState};
-use echelon_core_model::job::JobState;
+use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{Answer, Decision, Leadership, Query, Role};
 use echelon_core_model::{ClusterId, Epoch, GroupName, RunState, Span};
 use echelon_core_testkit::build::JobBuilder;
@@ -83,7 +83,7 @@ fn everything_leaves_and_nothing_but_the_row_is_left() {
     assert_eq!(case.active(service), [("a", 4)]);
     assert_eq!(case.active(daemon), [("a", 3)]);
     // A job that is stopped now waits for no word of it.
-    case.want(service, echelon_core_model::job::Desired::Stopped);
+    case.want(service, Desired::Stopped);
     case.run_for(Span::seconds(5));
     assert_eq!(case.state(service), Some(JobState::Stopped));
 }
@@ -164,6 +164,23 @@ fn a_new_leader_goes_on_wherever_the_one_before_has_stopped() {
         assert_eq!(left(&case, "b"), (false, false), "after {seconds} s");
         assert_eq!(case.active(job), [("a", 4)]);
     }
+}
+
+#[test]
+fn a_new_leader_waits_for_no_report_of_a_removed_cluster() {
+    let mut case = case();
+    let job = case.job(1, service(4).spread());
+    case.run_for(Span::seconds(2));
+    case.desire("b", DesiredState::Draining);
+    case.run_for(Span::seconds(40));
+    case.desire("b", DesiredState::Removing);
+    case.run_for(Span::seconds(30));
+    assert_eq!(row(&case, "b").desired_state, DesiredState::Removed);
+    case.shard("b").cores = 0;
+    case.fail_over();
+    case.want(job, Desired::Stopped);
+    case.run_for(Span::seconds(20));
+    assert_eq!(case.state(job), Some(JobState::Stopped));
 }
 
 #[test]

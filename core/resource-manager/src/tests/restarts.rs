@@ -282,7 +282,9 @@ fn what_goes_from_cluster_to_cluster_is_unavailable_all_the_way() {
     let names = ["a", "b", "c", "d"];
     let mut case = Case::with(&names.map(|name| (name, 2)));
     let job = case.job(1, service(3).spread());
-    let holder = names.into_iter().find(|name| !case.shard(name).running(job).is_empty());
+    let holder = names
+        .into_iter()
+        .find(|name| !case.shard(name).running(job).is_empty());
     for name in names {
         case.shard(name).unplaceable = Some(ReasonCode::AwaitingOffer);
     }

@@ -439,7 +439,11 @@ impl ModelShard {
                 on(host) * whole + on(cores - host * whole)
             };
             let has_piece = class.shape.cpus <= self.piece().saturating_mul(1000);
-            let free = if has_piece { cores.saturating_sub(self.used()) } else { 0 };
+            let free = if has_piece {
+                cores.saturating_sub(self.used())
+            } else {
+                0
+            };
             let now = ever.min(on(free));
             (*digest, ClassFit { now, ever })
         });
@@ -480,10 +484,7 @@ impl ModelShard {
             total: of(usable),
             used: in_use,
             closed: of(self.closed_now().1),
-            largest_free: of(self
-                .host_cores
-                .min(self.piece())
-                .min(usable.saturating_sub(used))),
+            largest_free: of(self.host_cores.min(self.piece()).min(usable.saturating_sub(used))),
             largest_host: of(self.host_cores),
             without_gpus: Part {
                 total: of(usable - self.kept_cores),

@@ -156,6 +156,36 @@ fn a_clock_that_jumps_ends_no_drain_of_endpoints_and_prolongs_none() {
 }
 
 #[test]
+fn a_run_that_a_clock_ahead_has_dated_settles_anew_when_that_moment_comes() {
+    let rollout = Rollout {
+        number: 1,
+        base: 1,
+        ..Rollout::after(None, 1, Timestamp(0))
+    };
+    let spec = |version: u32| {
+        let mut spec = JobBuilder::service("web", 2).max_unavailable(1).build();
+        spec.update.min_healthy = seconds(5);
+        spec.groups[0].runtime = Runtime::shell(&format!("v{version}"));
+        spec.groups[0].revision = version;
+        spec
+    };
+    let mut w = World::serving();
+    w.store_job(&spec(1));
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(90));
+    w.rollout = Some(rollout);
+    w.wish(&spec(2), Desired::Running, 0);
+    w.order(&[range(0, 1)], 2);
+    w.run(seconds(4));
+    let behind = Timestamp(w.now.0 - 20_000);
+    succeeded_with(&mut w, behind, 2);
+    // The world checks the shard's sets after each step.
+    w.run(seconds(60));
+    let versions = [0, 1].map(|n| w.record(n).unwrap().run.unwrap().spec_version);
+    assert_eq!(versions, [2, 2]);
+}
+
+#[test]
 fn a_clock_that_jumps_makes_nothing_good_or_bad_before_its_time() {
     let rollout = Rollout {
         number: 1,

@@ -1,8 +1,9 @@
-//! The truth about each cluster over time: whether its shard reaches the others, whether its Mesos works, and
-//! which of its hosts are there.
+//! The truth about each cluster over time: which others its site reaches, whether its Mesos works, and which of
+//! its hosts are there.
 
 use super::LOOK;
 use crate::process::Who;
+use crate::sites::Site;
 use crate::world::World;
 use echelon_core_model::store::Role;
 use echelon_core_model::{Span, Timestamp};
@@ -17,8 +18,10 @@ const MESOS_PATIENCE: Span = Span::seconds(75);
 /// What is true of a cluster at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ClusterTruth {
-    /// Its shard reaches neither resource managers nor storage.
+    /// Its site does not reach storage and membership both ways.
     pub(crate) is_cut: bool,
+    /// Its site and that of the leading resource manager reach each other both ways. So it is while none leads.
+    pub(crate) is_heard: bool,
     /// A process leads its shard, and is alive.
     pub(crate) is_led: bool,
     /// That process drives the cluster, after it has read what it must know.
@@ -41,9 +44,9 @@ impl ClusterTruth {
         self.is_cut || !self.is_led || !self.has_master
     }
 
-    /// Whether it can start work, as far as its shard knows.
-    pub(crate) const fn is_good_behind_a_cut(self) -> bool {
-        self.is_led && self.has_master && self.is_subscribed
+    /// Whether it can start work, and the leading resource manager hears that over a stream.
+    pub(crate) const fn is_good_and_heard(self) -> bool {
+        self.is_good() && self.is_heard
     }
 
     /// Whether it can start work, as far as it alone is concerned.
@@ -96,6 +99,11 @@ impl ClusterCourse {
             None if truth.is_silent() => self.begin_silence(now),
             None => {}
         }
+    }
+
+    /// What is true now, as it was noted last.
+    pub(crate) fn last(&self) -> Option<ClusterTruth> {
+        self.truths.last().map(|(_, truth)| *truth)
     }
 
     fn begin_silence(&mut self, now: Timestamp) {
@@ -170,7 +178,7 @@ impl World {
     }
 
     /// The resource manager's process that leads, has read everything and is not paused.
-    fn leading_manager(&self) -> Option<(usize, u64)> {
+    pub(crate) fn leading_manager(&self) -> Option<(usize, u64)> {
         let (who, life) = self.election(&Role::ResourceManager)?.found()?;
         let Who::Manager(index) = who else {
             return None;
@@ -197,8 +205,11 @@ impl World {
         let connection = leader.and_then(|(_, of)| c.connections.get(&of));
         let away_for = |agent: &str| self.facts.away_since(agent).map(|since| self.now.since(since));
         let is_there = |agent: &str| away_for(agent).is_none_or(|span| span < MESOS_PATIENCE);
+        let manager = self.leading_manager().map(|(index, _)| Who::Manager(index));
+        let is_heard = manager.is_none_or(|who| self.are_joined(self.site_of(who), Site::Cluster(cluster)));
         ClusterTruth {
             is_cut: self.is_cut_off(cluster),
+            is_heard,
             is_led: leader.is_some_and(|(driver, _)| driver.mode() != Mode::Follower),
             is_driven: leader.is_some_and(|(driver, _)| driver.mode() == Mode::Serving),
             is_subscribed: connection.is_some_and(|connection| connection.stream.is_some())

@@ -13,7 +13,7 @@ use echelon_core_model::{JobId, MemberId, Span, TaskId};
 
 /// The invariant that is judged here.
 const INVARIANT: u8 = 30;
-/// What was asked for before a run began may still end it so long after: the request was under way.
+/// What was asked for last before a run began may still end it so long after: the request was under way.
 const UNDER_WAY: Span = Span::seconds(60);
 /// A stop that was ordered for a drain may leave so long after the drain has ended.
 const AFTER_DRAIN: Span = Span::seconds(30);
@@ -147,7 +147,7 @@ impl World {
     fn asked_end(&self, task: &TaskId, run: &RunRecord) -> Option<EndCause> {
         let (user, _) = self.user_of(task.instance.job)?;
         let asks = self.federation.asks.iter().filter(|ask| ask.user == user);
-        let mut asks = asks.filter(|ask| run.began <= ask.at.plus(UNDER_WAY));
+        let mut asks = asks.filter(|ask| run.began <= ask.repeated_at.plus(UNDER_WAY));
         asks.find_map(|ask| match ask.asked {
             Asked::Goal(Wish::Stop | Wish::Delete) => Some(EndCause::Asked),
             Asked::Scale(count) => self.is_too_many(task, count).then_some(EndCause::Withdrawn),

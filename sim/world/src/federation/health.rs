@@ -4,7 +4,7 @@
 use super::course::{ClusterCourse, ClusterTruth};
 use crate::world::World;
 use echelon_core_model::cluster::DesiredState;
-use echelon_core_model::health::{ClusterHealth, Health};
+use echelon_core_model::health::{ClusterHealth, Health, HealthCause};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{Span, Timestamp};
 
@@ -29,21 +29,21 @@ fn is_true(course: &ClusterCourse, shown: Health, now: Timestamp) -> bool {
     match shown {
         Health::Joining => {
             let added = course.added_at;
-            now.since(added) <= AGENTS_BOUND || !course.was(added, ago(BOUND), ClusterTruth::is_good)
+            now.since(added) <= AGENTS_BOUND
+                || !course.was(added, ago(BOUND), ClusterTruth::is_good_and_heard)
         }
-        Health::Healthy => was(&|truth| truth.is_good() && truth.has_agents),
+        Health::Healthy => was(&|truth| truth.is_good_and_heard() && truth.has_agents),
         // The hold after a bad state is up to ten minutes.
         Health::Recovering => {
             let long_ago = ago(Span(BOUND.0 + ClusterHealth::LONGEST_HOLD.0));
-            let is_amiss = |truth: ClusterTruth| !truth.is_good() || !truth.is_whole || truth.is_slow;
-            // What was sent during a cut comes at its end, and tells how its cluster was then.
-            let was_cut = was(&|truth| truth.is_cut) && was(&|truth| !truth.is_cut);
-            let is_back = was_cut && course.was(long_ago, now, ClusterTruth::is_good_behind_a_cut);
-            (was(&ClusterTruth::is_good) || is_back) && course.was(long_ago, now, is_amiss)
+            let is_amiss =
+                |truth: ClusterTruth| !truth.is_good_and_heard() || !truth.is_whole || truth.is_slow;
+            was(&ClusterTruth::is_good_and_heard) && course.was(long_ago, now, is_amiss)
         }
         Health::Degraded => {
             let is_partly = |truth: ClusterTruth| !truth.is_whole;
-            let is_amiss = |truth: ClusterTruth| !truth.is_good() || !truth.is_driven || truth.is_slow;
+            let is_amiss =
+                |truth: ClusterTruth| !truth.is_good_and_heard() || !truth.is_driven || truth.is_slow;
             was(&is_amiss) || course.was(ago(AGENTS_BOUND), now, is_partly)
         }
         Health::WithoutMesos => was(&|truth| !truth.has_master || !truth.is_subscribed),
@@ -83,6 +83,8 @@ impl World {
             let shown = &state.health;
             self.federation.figures.health += 1;
             self.federation.figures.unhealthy += u64::from(shown.health != Health::Healthy);
+            let is_unheard = shown.causes.contains(&HealthCause::StreamSilent);
+            self.federation.figures.unheard += u64::from(is_unheard);
             if !is_true(course, shown.health, now) {
                 let what = format!("c{n} is shown as {shown}, which it was not in the last {BOUND}");
                 self.break_rule(INVARIANT, what);

@@ -105,6 +105,14 @@ impl World {
         })
     }
 
+    /// Whether a process is one of a cluster that was removed: operators start it no more.
+    pub(crate) fn is_removed(&self, who: Who) -> bool {
+        match who {
+            Who::Manager(_) => false,
+            Who::Shard { cluster, .. } => self.federation.desired_of(cluster) == DesiredState::Removed,
+        }
+    }
+
     /// An operator stops the processes of a cluster that was removed.
     fn stop_shard(&mut self, cluster: usize) {
         for index in 0..self.options.shards {

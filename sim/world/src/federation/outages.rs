@@ -28,7 +28,7 @@ pub(crate) struct SlowLink {
 }
 
 /// Until when each cluster is not to be touched again.
-type Busy = BTreeMap<usize, Vec<(Timestamp, Timestamp)>>;
+pub(super) type Busy = BTreeMap<usize, Vec<(Timestamp, Timestamp)>>;
 
 impl World {
     /// How much later a message between a cluster's shard and a resource manager comes.
@@ -77,16 +77,18 @@ impl World {
         for _ in 0..self.dice.federation.below(4) {
             self.plan_death();
         }
+        self.draw_sites();
+        self.plan_partitions(&mut busy);
     }
 
     /// A moment at which something may begin that is to be over some time before faults end.
-    fn outage_at(&mut self, before_end: Span) -> Timestamp {
+    pub(super) fn outage_at(&mut self, before_end: Span) -> Timestamp {
         let latest = Span(self.options.faulty.0.saturating_sub(before_end.0));
         BEGIN.plus(self.dice.federation.span(FIRST, latest))
     }
 
     /// How long something lasts: shorter than a job waits, about as long, or longer.
-    fn outage_span(&mut self, at: Timestamp) -> Span {
+    pub(super) fn outage_span(&mut self, at: Timestamp) -> Span {
         let (least, most) = match self.dice.federation.below(3) {
             0 => (Span::seconds(10), Span::seconds(60)),
             1 => (Span::seconds(60), Span::seconds(150)),
@@ -98,7 +100,7 @@ impl World {
     }
 
     /// A cluster at which nothing else is planned then.
-    fn free_cluster(&mut self, busy: &mut Busy, at: Timestamp, span: Span) -> Option<usize> {
+    pub(super) fn free_cluster(&mut self, busy: &mut Busy, at: Timestamp, span: Span) -> Option<usize> {
         let cluster = self.dice.federation.index(self.options.clusters);
         let until = at.plus(span);
         let spans = busy.entry(cluster).or_default();

@@ -1,4 +1,4 @@
-//! What must be true in the end: each instance that is to run does so, once, at a cluster that its job may
+//! What must be true as a run begins, and in the end: each instance that is to run does so, once, at a cluster that its job may
 //! use, unless no host that it may use has room; and each result counts once.
 
 use super::disruption::SETTLED_WITHIN;
@@ -33,6 +33,7 @@ impl World {
 
     /// An agent has a run that it did not have before.
     pub(super) fn judge_begin(&mut self, task: &TaskId) {
+        self.note_begun_for(task.instance.job);
         let Some((_, user)) = self.user_of(task.instance.job) else {
             return;
         };
@@ -95,7 +96,7 @@ impl World {
     }
 
     /// How many instances a user wants in the end.
-    fn wanted_of(user: &User) -> u32 {
+    pub(super) fn wanted_of(user: &User) -> u32 {
         let first = user.spec.groups.first().map_or(0, |group| group.instances);
         let last = user.acknowledged.iter().rev().find_map(|asked| match asked {
             Asked::Scale(count) => Some(*count),
@@ -128,7 +129,7 @@ impl World {
         if user.spec.kind == JobKind::Batch {
             return self.wrong_result(user, job, wanted, &numbers);
         }
-        let fits = count < wanted && self.could_run(user, job);
+        let fits = count < wanted && self.could_run(user, job, |_| true);
         fits.then(|| {
             (
                 RUNS,
@@ -170,16 +171,16 @@ impl World {
         }
         let waits = undone.iter().any(|number| !live.contains(number));
         let is_over = progress.state == JobState::Succeeded || !live.is_empty();
-        if (waits || !is_over) && self.could_run(user, job) {
+        if (waits || !is_over) && self.could_run(user, job, |_| true) {
             let what = format!("{job} is {} with {done:?} done and {live:?} live", progress.state);
             return Some((RUNS, what));
         }
         None
     }
 
-    /// Whether one more instance of a job could run: a cluster that it may use has room for one, and the
-    /// job's rules of division leave it one there.
-    fn could_run(&self, user: &User, job: JobId) -> bool {
+    /// Whether one more instance of a job could run at one of some clusters: it may use that cluster, which has
+    /// room for one, and the job's rules of division leave it one there.
+    pub(super) fn could_run(&self, user: &User, job: JobId, at: impl Fn(usize) -> bool) -> bool {
         let choice = &user.spec.clusters;
         let wanted = u64::from(Self::wanted_of(user));
         let most = choice.most_on_one(wanted);
@@ -198,7 +199,8 @@ impl World {
         self.clusters.iter().enumerate().any(|(cluster, c)| {
             let has = used.get(&cluster).copied().unwrap_or_default();
             let is_new = has == 0;
-            let takes = self.federation.desired_of(cluster) == DesiredState::Active
+            let takes = at(cluster)
+                && self.federation.desired_of(cluster) == DesiredState::Active
                 && self.may_use(user, cluster)
                 && !self.is_fail_over(user, cluster)
                 && has < most
