@@ -81,8 +81,9 @@ impl Group {
         at.filter(|at| *at > now)
     }
 
-    /// When this clock comes to the moment since which the latest run is available, if a leader with a clock that is
-    /// ahead has stored it. From then on it is taken for a moment of this clock (`Pause`), and the run settles anew.
+    /// When this clock comes to the moment since which the latest run is available, if a leader with a clock
+    /// that is ahead has stored it. From then on it is taken for a moment of this clock (`Pause`), and the run
+    /// settles anew.
     fn dated_ahead(&self, n: InstanceNumber, now: Timestamp) -> Option<Timestamp> {
         let run = self.record(n)?.run.as_ref()?;
         run.available_since().filter(|at| *at > now)

@@ -1,5 +1,5 @@
-//! The truth about each cluster over time: which others its site reaches, whether its Mesos works, and which of
-//! its hosts are there.
+//! The truth about each cluster over time: which others its site reaches, whether its Mesos works, and which
+//! of its hosts are there.
 
 use super::LOOK;
 use crate::process::Who;
@@ -20,7 +20,8 @@ const MESOS_PATIENCE: Span = Span::seconds(75);
 pub(crate) struct ClusterTruth {
     /// Its site does not reach storage and membership both ways.
     pub(crate) is_cut: bool,
-    /// Its site and that of the leading resource manager reach each other both ways. So it is while none leads.
+    /// Its site and that of the leading resource manager reach each other both ways. So it is while none
+    /// leads.
     pub(crate) is_heard: bool,
     /// A process leads its shard, and is alive.
     pub(crate) is_led: bool,

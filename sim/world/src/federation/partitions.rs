@@ -101,7 +101,8 @@ impl World {
         }
     }
 
-    /// Plans a job that comes as a partition begins: some of it is assigned to a cluster that does not hear so.
+    /// Plans a job that comes as a partition begins: some of it is assigned to a cluster that does not hear
+    /// of it.
     fn plan_late_job(&mut self, partition: Timestamp) {
         let user = self.users.0.len();
         let instances = 1 + u32::try_from(self.dice.federation.below(2)).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What must be true as a run begins, and in the end: each instance that is to run does so, once, at a cluster that its job may
-//! use, unless no host that it may use has room; and each result counts once.
+//! What must be true as a run begins, and in the end: each instance that is to run does so, once, at a
+//! cluster that its job may use, unless no host that it may use has room; and each result counts once.
 
 use super::disruption::SETTLED_WITHIN;
 use super::history::RunRecord;
@@ -178,8 +178,8 @@ impl World {
         None
     }
 
-    /// Whether one more instance of a job could run at one of some clusters: it may use that cluster, which has
-    /// room for one, and the job's rules of division leave it one there.
+    /// Whether one more instance of a job could run at one of some clusters: it may use that cluster, which
+    /// has room for one, and the job's rules of division leave it one there.
     pub(super) fn could_run(&self, user: &User, job: JobId, at: impl Fn(usize) -> bool) -> bool {
         let choice = &user.spec.clusters;
         let wanted = u64::from(Self::wanted_of(user));

@@ -1,8 +1,8 @@
 //! A partition between a resource manager and a cluster holds nothing back that could run elsewhere. Where a
 //! shard hears no resource manager and reaches storage, it is asked through storage for what has not begun.
 //!
-//! It is judged while no cluster lacks anything but that stream: what is lost with a host or a cluster waits by
-//! rules of its own.
+//! It is judged while no cluster lacks anything but that stream: what is lost with a host or a cluster waits
+//! by rules of its own.
 
 use super::course::ClusterTruth;
 use crate::client::{Asked, User};
@@ -13,8 +13,7 @@ use echelon_core_model::{JobId, Span};
 /// The invariant that is judged here.
 const INVARIANT: u8 = 3;
 /// A stream is broken after 10 s and silent for 8 s more. What has not begun waits for 10 s, its mark is read
-/// within 10 s, and what is released within 5 s. A cluster to which something was moved is read anew, and each of
-/// these may be repeated once.
+/// within 10 s, and what is released within 5 s. Each of these may be repeated once.
 const BEGINS_WITHIN: Span = Span::seconds(120);
 /// What leaders have not seen for so long they do not know.
 const LED_FOR: Span = Span::seconds(35);
