@@ -67,6 +67,8 @@ pub(crate) struct FederationNotes {
     desired: Vec<DesiredSpan>,
     /// Clusters at which a process has subscribed since the truth was noted last.
     subscribed: BTreeSet<usize>,
+    /// Clusters of which a shard's process has got no answer of storage since then.
+    unanswered: BTreeSet<usize>,
     /// Instances that were ended since their users wanted fewer.
     withdrawn: BTreeSet<InstanceId>,
     /// Users whose jobs lack an instance that could run, and since when.
@@ -207,6 +209,11 @@ impl FederationNotes {
     /// A partition between two sites begins.
     pub(crate) const fn note_partition(&mut self) {
         self.figures.partitions += 1;
+    }
+
+    /// A process of a cluster's shard gets no answer of storage, and asks again.
+    pub(crate) fn note_unanswered(&mut self, cluster: usize) {
+        self.unanswered.insert(cluster);
     }
 
     /// A process of a cluster's shard is subscribed to Mesos.

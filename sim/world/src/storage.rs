@@ -46,7 +46,11 @@ impl World {
         let of_logs = is_about_logs(&op);
         let delay = self.delays(of_logs).span(QUICK.0, QUICK.1);
         let at = self.now.plus(delay).plus(self.lateness(asker, &op));
-        match self.luck(of_logs) {
+        let luck = self.luck(of_logs);
+        if let (Asker::Process(Who::Shard { cluster, .. }, _), false) = (asker, matches!(luck, Luck::Good)) {
+            self.federation.note_unanswered(cluster);
+        }
+        match luck {
             Luck::Good => self.queue.plan(
                 at,
                 Item::Storage {

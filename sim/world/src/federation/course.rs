@@ -37,6 +37,8 @@ pub(crate) struct ClusterTruth {
     pub(crate) is_whole: bool,
     /// Its link to the resource manager is slow, or carries nothing.
     pub(crate) is_slow: bool,
+    /// Its shard has got no answer of storage to something that it asked a moment ago.
+    pub(crate) is_unanswered: bool,
 }
 
 impl ClusterTruth {
@@ -168,6 +170,7 @@ impl World {
             .map(|cluster| self.cluster_truth(cluster))
             .collect();
         self.federation.subscribed.clear();
+        self.federation.unanswered.clear();
         for (course, truth) in self.federation.courses.iter_mut().zip(truths) {
             course.note(truth, now);
         }
@@ -222,6 +225,7 @@ impl World {
                 .agent_ids()
                 .all(|agent| away_for(agent.as_str()).is_none()),
             is_slow: self.is_link_slow(cluster),
+            is_unanswered: self.federation.unanswered.contains(&cluster),
         }
     }
 }

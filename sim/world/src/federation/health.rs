@@ -23,10 +23,10 @@ const BOUND: Span = Span(PROMISED.0 + ADDED.0);
 const AGENTS_BOUND: Span = Span(BOUND.0 + Span::minutes(1).0);
 
 /// Whether the truth of a short while ago allows a health to be shown now.
-fn is_true(course: &ClusterCourse, shown: Health, now: Timestamp) -> bool {
+fn is_true(course: &ClusterCourse, shown: &ClusterHealth, now: Timestamp) -> bool {
     let ago = |span: Span| Timestamp(now.0.saturating_sub(span.0));
     let was = |what: &dyn Fn(ClusterTruth) -> bool| course.was(ago(BOUND), now, what);
-    match shown {
+    match shown.health {
         Health::Joining => {
             let added = course.added_at;
             now.since(added) <= AGENTS_BOUND
@@ -44,7 +44,9 @@ fn is_true(course: &ClusterCourse, shown: Health, now: Timestamp) -> bool {
             let is_partly = |truth: ClusterTruth| !truth.is_whole;
             let is_amiss =
                 |truth: ClusterTruth| !truth.is_good_and_heard() || !truth.is_driven || truth.is_slow;
-            was(&is_amiss) || course.was(ago(AGENTS_BOUND), now, is_partly)
+            let waits_for_storage =
+                shown.causes == [HealthCause::StorageSlow] && was(&|truth| truth.is_unanswered);
+            waits_for_storage || was(&is_amiss) || course.was(ago(AGENTS_BOUND), now, is_partly)
         }
         Health::WithoutMesos => was(&|truth| !truth.has_master || !truth.is_subscribed),
         Health::WithoutAgents => course.was(ago(AGENTS_BOUND), now, |truth| !truth.is_whole),
@@ -85,7 +87,7 @@ impl World {
             self.federation.figures.unhealthy += u64::from(shown.health != Health::Healthy);
             let is_unheard = shown.causes.contains(&HealthCause::StreamSilent);
             self.federation.figures.unheard += u64::from(is_unheard);
-            if !is_true(course, shown.health, now) {
+            if !is_true(course, shown, now) {
                 let what = format!("c{n} is shown as {shown}, which it was not in the last {BOUND}");
                 self.break_rule(INVARIANT, what);
             }
