@@ -5,8 +5,16 @@
 #[path = "e2e/federation.rs"]
 #[expect(dead_code, reason = "the suite over simulated clusters uses more of it")]
 mod federation;
+#[path = "mesos/life.rs"]
+mod life;
+#[path = "mesos/loss.rs"]
+mod loss;
 #[path = "e2e/marks.rs"]
 mod marks;
+#[path = "mesos/pair.rs"]
+mod pair;
+#[path = "mesos/same.rs"]
+mod same;
 
 use std::time::Duration;
 

@@ -138,6 +138,21 @@ impl Mesos {
         role: &str,
         n_agents: u8,
     ) -> Result<Self> {
+        Self::start_with(programs, zookeeper, cluster, role, n_agents, &[])
+    }
+
+    /// The same, with further arguments of the masters.
+    ///
+    /// # Errors
+    /// As [`Mesos::start`].
+    pub fn start_with(
+        programs: &MesosPrograms,
+        zookeeper: &str,
+        cluster: &str,
+        role: &str,
+        n_agents: u8,
+        master_args: &[&str],
+    ) -> Result<Self> {
         let (work, net) = (WorkFolder::new("mesos")?, LoopbackNet::take()?);
         let zk = format!("zk://{zookeeper}/mesos-{cluster}");
         let mut members = Members::default();
@@ -153,6 +168,7 @@ impl Mesos {
                 "--zk_session_timeout=4secs".to_owned(),
                 format!("--work_dir={}", folder.join("data").display()),
             ]);
+            args.extend(master_args.iter().map(|&arg| arg.to_owned()));
             let server = Server::start(programs.launch(&name, &programs.master, args, address, &work)?)?;
             members.masters.push(member(server, address));
         }
@@ -241,6 +257,13 @@ impl Mesos {
             let metrics: Value = serde_json::from_str(&body).ok()?;
             (number(&metrics, "master/elected")? > 0.0).then_some((place, address, metrics))
         })
+    }
+
+    /// All masters.
+    #[must_use]
+    pub fn masters(&self) -> Vec<MesosMember> {
+        let n_masters = lock(&self.members).masters.len();
+        (0..n_masters).map(MesosMember::Master).collect()
     }
 
     /// How many agents there are.

@@ -186,6 +186,19 @@ impl Federation {
         Ok((serde_json::from_slice(&ran.stdout)?, beside))
     }
 
+    /// What a command shows to people.
+    pub fn shown(&self, args: &[&str]) -> Result<String> {
+        let address = format!("http://{}", self.gateway);
+        let mut command = process::command()?;
+        let ran = command.args(["--address", &address]).args(args).output()?;
+        ensure!(
+            ran.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
     pub fn get(&self, path: &str) -> Result<Value> {
         let (status, body) = http::get(self.gateway, &format!("/v1/{path}"))?;
         ensure!(status == 200, "{path}: {status}: {body}");

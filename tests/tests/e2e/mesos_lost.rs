@@ -103,6 +103,8 @@ fn work_goes_on_elsewhere(break_master: impl Fn(&mut Federation), mend: impl Fn(
         .iter()
         .find(|part| part["cluster"] == "east");
     assert_eq!(part.unwrap()["health"], "HEALTH_WITHOUT_MESOS", "{parts:#}");
+    let job = federation.shown(&["job", "get", "service"]).unwrap();
+    assert!(job.contains("2 at east unconfirmed for"), "{job}");
 
     mend(&mut federation);
     until_health(&federation, "HEALTH_HEALTHY", RETURNED);
