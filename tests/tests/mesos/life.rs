@@ -60,7 +60,10 @@ fn a_drained_cluster_is_removed_from_its_mesos_and_added_again() {
     assert!(said.contains("cluster west is drained"), "{said}");
     federation.all_running(&service, 6).unwrap();
     assert_eq!(at(&federation, &service), [6, 0]);
-    assert_eq!((marks.begun("service"), marks.done("service")), (9, 3));
+    wait::until("three to have ended and begun elsewhere", PATIENCE, || {
+        Ok(((marks.begun("service"), marks.done("service")) == (9, 3)).then_some(()))
+    })
+    .unwrap();
     assert_eq!(
         marks.done("daemon"),
         0,
