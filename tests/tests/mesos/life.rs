@@ -79,7 +79,7 @@ fn a_drained_cluster_is_removed_from_its_mesos_and_added_again() {
     assert_eq!(frameworks(&west, "frameworks").unwrap(), Vec::<String>::new());
     assert_eq!(
         frameworks(&west, "completed_frameworks").unwrap(),
-        [first.clone()]
+        std::slice::from_ref(&first)
     );
     wait::until("all tasks at west to end", PATIENCE, || {
         Ok((live_tasks(&west)?.is_empty() && marks.done("daemon") == usize::from(N_AGENTS)).then_some(()))
