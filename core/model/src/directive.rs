@@ -370,7 +370,7 @@ pub struct SliceReport {
     pub restarting: u64,
     /// Instances of the whole group here that fail again and again, those that run at the moment included.
     pub crash_looping: u64,
-    /// Active instances of the whole group here that nobody can rely on at this moment, or not for long enough.
+    /// Active instances of the whole group here that are unavailable, or not available for long enough.
     pub unavailable: u64,
     /// The lowest number of the whole group here that is not brought to the version which is wanted, or not good yet.
     pub first_behind: Option<u32>,

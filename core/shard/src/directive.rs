@@ -280,7 +280,7 @@ impl Shard {
         self.take_back(number, generation);
     }
 
-    /// Ends active instances beyond what is granted: first those between two runs, then those on which nobody can rely
+    /// Ends active instances beyond what is granted: first those between two runs, then those that are not available
     /// yet, such as one that was begun while the smaller grant was on its way, then the highest-numbered.
     fn take_back(&mut self, number: u32, generation: Generation) {
         let Some(group) = self.picture.groups.get(&number) else {

@@ -39,7 +39,7 @@ pub struct GroupWord {
     pub restarting: u64,
     /// Instances that fail again and again.
     pub crash_looping: u64,
-    /// Active instances that nobody can rely on, or not for long enough.
+    /// Active instances that are unavailable, or not available for long enough.
     pub unavailable: u64,
     /// The version that its runs are to be of.
     pub revision: u32,

@@ -10,7 +10,7 @@ use echelon_core_model::{ClusterId, GroupName, InstanceNumber, JobId, ReasonCode
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Longer than anything is kept for somebody, or avoided.
+/// Longer than capacity is kept for any work, and than a cluster is avoided.
 const SETTLES_WITHIN: Span = Span::minutes(14);
 /// Each wait of the resource manager ends in it.
 const WATCHED: Span = Span::minutes(20);

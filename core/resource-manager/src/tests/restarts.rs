@@ -31,7 +31,7 @@ impl ModelShard {
         u32::try_from(of_group.count()).unwrap()
     }
 
-    /// The same, and those that have no run or on which nobody can rely.
+    /// The same, and those that have no run or are not available.
     pub fn unavailable(&self, job: JobId, group: &GroupName) -> u32 {
         let of_group = self
             .slices

@@ -119,7 +119,7 @@ pub struct ModelShard {
     pub holds_back: u64,
     /// Hosts on which daemons belong, as it tells.
     pub hosts_of_daemons: Option<u32>,
-    /// Active numbers of jobs on which nobody can rely until they are restarted.
+    /// Active numbers of jobs that are unavailable until they are restarted.
     pub unready: BTreeMap<JobId, RangeSet>,
     /// Instances of each group that it says fail again and again.
     pub crash_looping: u64,
