@@ -202,7 +202,7 @@ impl ResourceManager {
             preemption,
             ..
         } = &mut self.picture;
-        let withheld = withheld(facts, preemption);
+        let withheld = withheld(facts, &demand.ledger, preemption);
         let mut report = admit(facts, demand, &division.entitled, &withheld, admission, at);
         self.due |= report.is_cut || admission.next_part != SecondlyPart::Nothing;
         preemption.admitted(&report.admitted);

@@ -7,6 +7,7 @@
 
 mod contention;
 mod drains;
+pub(crate) mod moving;
 pub(crate) mod start_bans;
 pub(crate) mod stored_releases;
 pub(crate) mod unbegun;
@@ -24,6 +25,7 @@ use crate::facts::job::{GroupMoves, JobView};
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
+use crate::returns::moving::still_moving;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
@@ -96,7 +98,7 @@ pub(crate) fn give_back(
             contention,
             lowered,
             changed: false,
-            moves: still_moving(&job, now),
+            moves: sent_on_before(&job, now),
         };
         returns.run(*id, &mut job);
         if job.rare.moves != returns.moves {
@@ -130,11 +132,12 @@ pub(crate) fn give_back(
 }
 
 /// What was sent on before, and may not be granted yet.
-fn still_moving(job: &JobView, now: Timestamp) -> BTreeMap<GroupName, GroupMoves> {
+fn sent_on_before(job: &JobView, now: Timestamp) -> BTreeMap<GroupName, GroupMoves> {
     let open = job.rare.moves.iter().filter(|(_, moves)| moves.until > now);
     open.map(|(group, moves)| {
         let moves = GroupMoves {
             drains: false,
+            moving: RangeSet::new(),
             ..*moves
         };
         (group.clone(), moves)
@@ -191,6 +194,7 @@ impl Returns<'_> {
         job.idle.retain(|key, _| keys.contains(key));
         self.changed = before != job.idle.len();
         self.note_unbegun(job, &lines);
+        self.note_moving(job, &lines);
         if spec.gang.is_some() {
             if !self.lost(id, job, &spec, &lines) {
                 self.gang(id, job, &spec, &lines);
@@ -312,6 +316,16 @@ impl Returns<'_> {
             let moves = self.moves.entry(of.group.name.clone()).or_default();
             moves.sent_on = moves.sent_on.saturating_add(count);
             moves.until = self.now.plus(SENT_ON);
+        }
+    }
+
+    /// Notes what was moving before and has not begun again.
+    fn note_moving(&mut self, job: &JobView, lines: &[Line]) {
+        for (group, before) in &job.rare.moves {
+            let moving = still_moving(job, group, &before.moving, lines);
+            if !moving.is_empty() {
+                self.moves.entry(group.clone()).or_default().moving = moving;
+            }
         }
     }
 

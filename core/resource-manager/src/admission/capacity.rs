@@ -4,6 +4,7 @@ use crate::demand::ledger::Ledger;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::capacity::left;
+use crate::returns::moving::take_for_those_under_way;
 use echelon_core_pools::{HostPoolIdx, PoolSums, Rooms};
 use std::sync::Arc;
 
@@ -26,5 +27,6 @@ pub fn rooms(facts: &FederationFacts, ledger: &Ledger, sums: &PoolSums, entitled
         out.user_takes(pool, user, has);
     }
     out.entitle(&entitled.ordinary, &entitled.lent);
+    take_for_those_under_way(facts, ledger, &mut out);
     out
 }

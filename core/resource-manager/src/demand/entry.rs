@@ -9,6 +9,7 @@ use crate::demand::request::{PoolRef, pool_of, request};
 use crate::demand::slices::{Line, has_begun, is_replaced, is_restless, is_somewhere_unplaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
+use crate::returns::moving::keeps_capacity;
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
@@ -54,6 +55,8 @@ pub(crate) struct Marks {
     pub(crate) restless: bool,
     /// Something of it is granted that is certain to end by a time.
     pub(crate) dated: bool,
+    /// Something of it moves, and has capacity kept for it.
+    pub(crate) moving: bool,
     /// What ends of it is followed by another instance under the same grant.
     pub(crate) replaced: bool,
 }
@@ -115,6 +118,7 @@ pub(crate) fn entry(facts: &FederationFacts, basis: &Basis, id: JobId, job: &Job
     add_places(&mut out, spec, &lines);
     let dated = spec.groups.iter().any(|g| g.lasts(spec.kind).is_some());
     out.marks.dated = dated && out.instances() > 0;
+    out.marks.moving = keeps_capacity(job);
     out.marks.replaced = lines.iter().any(|line| is_replaced(spec, line));
     if job.running_spec().is_some() {
         out.waits = waits((facts, basis), (id, job), &out, &lines);

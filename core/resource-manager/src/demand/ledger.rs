@@ -48,6 +48,7 @@ pub struct Ledger {
     unplaced: BTreeSet<JobId>,
     restless: BTreeSet<JobId>,
     dated: BTreeSet<JobId>,
+    moving: BTreeSet<JobId>,
     later: BTreeSet<(Timestamp, JobId)>,
     choosy: BTreeSet<PoolIdx>,
     /// Preemption candidates: jobs that have capacity at a cluster and may be stopped for others, by pool.
@@ -108,12 +109,13 @@ impl Ledger {
             unplaced,
             restless,
             dated,
+            moving,
             later,
             choosy: _,
             losers,
             holders,
         } = self;
-        let sets = [unstored, unplaced, restless, dated].map(BTreeSet::len);
+        let sets = [unstored, unplaced, restless, dated, moving].map(BTreeSet::len);
         let marked = sets.iter().sum::<usize>() + later.len();
         let holding = holders.len();
         entries.len() + out.len() + marked + holding + losers.values().map(BTreeSet::len).sum::<usize>()
@@ -222,6 +224,7 @@ impl Ledger {
             (marks.unplaced, &mut self.unplaced),
             (marks.restless, &mut self.restless),
             (marks.dated, &mut self.dated),
+            (marks.moving, &mut self.moving),
         ];
         for (_, set) in sets.into_iter().filter(|(is, _)| *is) {
             set.insert(id);
@@ -252,6 +255,7 @@ impl Ledger {
             &mut self.unplaced,
             &mut self.restless,
             &mut self.dated,
+            &mut self.moving,
         ];
         for set in sets {
             set.remove(&id);

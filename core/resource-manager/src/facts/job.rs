@@ -7,7 +7,7 @@ use crate::facts::slice::{SliceKey, slices_of};
 use echelon_core_model::assignment::AssignedRange;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{JobKind, JobSpec};
-use echelon_core_model::{ClusterId, Few, GroupName, Nothing, Seldom, Timestamp, Version};
+use echelon_core_model::{ClusterId, Few, GroupName, Nothing, RangeSet, Seldom, Timestamp, Version};
 use echelon_core_pools::GrantLine;
 use echelon_core_routing::HomeKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ pub struct UnbegunSince {
 }
 
 /// What a group needs of `max_unavailable` for what leaves clusters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupMoves {
     /// A draining cluster has instances of it that another cluster has capacity for.
     pub drains: bool,
@@ -134,6 +134,8 @@ pub struct GroupMoves {
     pub sent_on: u64,
     /// They count as unavailable until then: by that time they are bound again, or wait for quota.
     pub until: Timestamp,
+    /// Instances that a drain has told to leave where they ran, and that have not begun again since.
+    pub moving: RangeSet,
 }
 
 impl Nothing for RareJob {

@@ -14,6 +14,7 @@ use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts::most_down;
+use crate::returns::moving::{moved_and_bound, moved_and_unbound};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};
@@ -186,6 +187,7 @@ fn holders(
         let sent_on = job.rare.moves.get(group).map_or(0, |moves| moves.sent_on);
         spec.map_or(1, |g| most_down(facts, id, job, g))
             .saturating_sub(sent_on)
+            .saturating_sub(moved_and_unbound(job, group))
     } else {
         0
     };
@@ -220,6 +222,8 @@ fn holder(
         _ => Reach::Unheard,
     };
     let is_silent = view.is_some_and(|v| v.health().is_silence());
+    // A shard that is back may have reported something of the group before, and not what has become of it since.
+    let is_unread = view.is_some_and(|v| v.link.is_some() && v.fulls == 0);
     let word = view.and_then(|v| v.words.get(&(id, group.clone()))).copied();
     let line = job.bound.parts.get(&(group.clone(), cluster.clone()));
     let said = word.unwrap_or_default();
@@ -235,7 +239,7 @@ fn holder(
     let down = said.unavailable.min(instances);
     let (down, missing) = if !runs_for_ever(job, group) {
         (0, 0)
-    } else if is_silent {
+    } else if is_silent || is_unread {
         (down, instances.saturating_sub(allocated.max(down)))
     } else {
         (down, away(facts, (id, job, group), cluster))
@@ -257,7 +261,8 @@ fn runs_for_ever(job: &JobView, group: &GroupName) -> bool {
     spec.is_some_and(|spec| spec.group(group).is_some_and(|g| g.runs_for_ever(spec.kind)))
 }
 
-/// Instances that leave a cluster, and those that have come to it and have not begun, although they may.
+/// Instances that leave a cluster, and those that have come to it and have not begun, although they may, or although a
+/// drain has stopped them where they ran.
 fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
     let (id, job, group) = of;
     let slices = job.slices();
@@ -270,7 +275,10 @@ fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &Cl
         let moved = ranges.iter().filter(|r| r.former.is_some());
         let moved: u64 = moved.map(|r| r.range.count()).sum();
         let moved = moved.min(granted).min(count.unended());
-        count.leaving.saturating_add(moved.saturating_sub(count.active))
+        let unbegun = moved.saturating_sub(count.active);
+        let inactive = count.unended().saturating_sub(count.active);
+        let drained = moved_and_bound(job, group, ranges).min(inactive);
+        count.leaving.saturating_add(unbegun.max(drained))
     })
     .sum()
 }

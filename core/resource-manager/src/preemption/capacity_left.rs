@@ -86,7 +86,7 @@ impl PoolsLeft {
 impl<'a> CapacityLeft<'a> {
     pub(crate) fn new(known: PreemptionInputs<'a>, enforced: EnforcedAmounts<'a>) -> Self {
         let mut by_job: BTreeMap<JobId, Vec<WithheldCapacity>> = BTreeMap::new();
-        let RequestedCapacity { capacity, .. } = withheld(known.facts, known.requests);
+        let RequestedCapacity { capacity, .. } = withheld(known.facts, known.ledger, known.requests);
         for one in capacity.into_iter().filter(|w| w.request.gang.is_empty()) {
             by_job.entry(one.request.job).or_default().push(one);
         }

@@ -5,6 +5,7 @@ use crate::admission::second_round::EnforcedAmounts;
 use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
+use crate::demand::ledger::Ledger;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::facts::FederationFacts;
@@ -12,6 +13,7 @@ use crate::facts::slice::SliceKey;
 use crate::preemption::PreemptionInputs;
 use crate::preemption::requests::{OpenRequest, PreemptionRequests};
 use crate::preemption::victims::staying as staying_in_pools;
+use crate::returns::moving::withhold_for_the_arrived;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::Request;
@@ -20,7 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a preemption request is for: the slices, and what they ask for.
 /// `None` once a slice is gone, or the pool is not in the tree any more.
-fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
+pub(crate) fn claimant(
+    facts: &FederationFacts,
+    id: JobId,
+    waits: &ClusterId,
+    parts: &[ClaimPart],
+) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
     if let PoolRef::Unknown(_) = pool_of(facts, &spec.pool) {
@@ -51,11 +58,11 @@ fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[Clai
     })
 }
 
-struct Claimant {
+pub(crate) struct Claimant {
     /// All of it begins together.
     gang: bool,
     /// What its group, or gang, asks for, if anything.
-    request: Option<Request>,
+    pub(crate) request: Option<Request>,
     slices: Vec<Slice>,
 }
 
@@ -90,7 +97,7 @@ impl Claimant {
 
     /// For how many units of each generation capacity is held.
     /// `open`: what shards hold on hosts. `None`: pools hold it.
-    fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
+    pub(crate) fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
         // A gang is one unit, which begins at all its slices.
         if self.gang {
             let request = self.request.as_ref();
@@ -127,8 +134,12 @@ struct KeptCapacity<'a> {
     open: Option<Vec<ClaimPart>>,
 }
 
-/// The capacity that shards or pools hold for preemption requests.
-pub(crate) fn withheld(facts: &FederationFacts, claims: &PreemptionRequests) -> RequestedCapacity {
+/// The capacity that shards or pools hold for preemption requests, and what is kept for instances that move.
+pub(crate) fn withheld(
+    facts: &FederationFacts,
+    ledger: &Ledger,
+    claims: &PreemptionRequests,
+) -> RequestedCapacity {
     let mut kept: Vec<KeptCapacity<'_>> = Vec::new();
     // Requests of one group at several clusters are about the same capacity of a pool.
     // Those at one cluster are about parts of its capacity.
@@ -184,6 +195,7 @@ pub(crate) fn withheld(facts: &FederationFacts, claims: &PreemptionRequests) -> 
             });
         }
     }
+    withhold_for_the_arrived(facts, ledger, &mut out);
     out
 }
 

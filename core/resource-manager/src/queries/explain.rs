@@ -63,7 +63,7 @@ impl JobQuestion {
         let mut trial = Trial {
             facts: picture.facts.clone(),
             ledger: picture.demand.ledger.clone(),
-            withheld: withheld(&picture.facts, &picture.preemption),
+            withheld: withheld(&picture.facts, &picture.demand.ledger, &picture.preemption),
             holds,
             job,
         };

@@ -72,7 +72,7 @@ pub fn loss_cover(picture: &Picture, cluster: &ClusterId) -> LossCover {
     let mut ledger = picture.demand.ledger.clone();
     let changed = facts.take_changed();
     let _changes = ledger.refresh(&facts, changed);
-    let withheld = withheld(&facts, &picture.preemption);
+    let withheld = withheld(&facts, &ledger, &picture.preemption);
     let trial = TrialAdmission {
         facts: &facts,
         ledger: &ledger,

@@ -80,7 +80,7 @@ pub fn plan(picture: &Picture, spec: &JobSpec) -> Plan {
             ask(&picture.facts, router.candidates().limits(), turn)
         }
     };
-    let withheld = withheld(&picture.facts, &picture.preemption);
+    let withheld = withheld(&picture.facts, &ledger, &picture.preemption);
     let rounds = AdmissionRounds {
         facts: &picture.facts,
         ledger: &ledger,

@@ -8,6 +8,7 @@ use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::rollouts;
 use crate::orders::allotments::drain_allotment;
+use crate::returns::moving::moved_and_unbound;
 use crate::returns::{Returns, is_of, mark_slice};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::directive::SliceReport;
@@ -69,6 +70,8 @@ impl Returns<'_> {
             count: None,
         };
         mark(ranges, &numbers, &with);
+        let moves = self.moves.entry(group.name.clone()).or_default();
+        moves.moving = moves.moving.union(&numbers);
         self.changed = true;
         self.drain_left -= numbers.count().min(self.drain_left);
         let unit = unit_of(&self.picture.facts, group);
@@ -169,6 +172,6 @@ impl Returns<'_> {
                 };
                 count.leaving + unbegun.max(missing)
             })
-            .sum()
+            .fold(moved_and_unbound(job, &group.name), u64::saturating_add)
     }
 }

@@ -5,7 +5,7 @@ use crate::tests::case::{Case, batch, service};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{OpId, OpResult};
-use echelon_core_model::{ClusterId, ReasonCode, RunState, Span};
+use echelon_core_model::{ClusterId, JobId, ReasonCode, RunState, Span};
 use echelon_core_testkit::build::main_group;
 
 #[test]
@@ -201,6 +201,58 @@ fn a_drained_cluster_is_empty_in_the_end() {
     case.desire("a", DesiredState::Active);
     case.run_for(Span::seconds(30));
     assert_eq!(case.active(jobs[0]), [("b", 6)], "running work stays where it is");
+}
+
+/// Four services of one instance each run at `a`, which is to be empty. `b` has come later.
+fn four_leave(cores: u64) -> (Case, Vec<JobId>) {
+    let mut case = Case::with(&[("a", 4)]);
+    let jobs = (1..5).map(|n| case.job(n, service(1))).collect();
+    case = case.cluster("b", cores);
+    case.run_for(Span::seconds(5));
+    case.shard("a").stubborn = true;
+    case.desire("a", DesiredState::Draining);
+    case.run_for(Span::seconds(5));
+    (case, jobs)
+}
+
+fn leaving(case: &Case, jobs: &[JobId]) -> Vec<JobId> {
+    let leaves = |job: &&JobId| case.ranges(**job).contains(">b");
+    jobs.iter().filter(leaves).copied().collect()
+}
+
+#[test]
+fn no_more_leaves_than_fits_beside_what_is_under_way() {
+    let (mut case, jobs) = four_leave(2);
+    assert_eq!(
+        leaving(&case, &jobs).len(),
+        2,
+        "the others would stop for nothing"
+    );
+    // The same to a new leader, which has only the marks.
+    case.fail_over();
+    case.run_for(Span::seconds(5));
+    assert_eq!(leaving(&case, &jobs).len(), 2);
+    case.shard("a").stubborn = false;
+    case.at("a", |s, now| s.work(now));
+    case.run_for(Span::seconds(5));
+    let active = jobs.iter().map(|job| case.total_active(*job));
+    assert_eq!(active.sum::<usize>(), 4);
+}
+
+#[test]
+fn nothing_else_begins_in_the_capacity_of_what_is_under_way() {
+    let (mut case, jobs) = four_leave(2);
+    let leaving = leaving(&case, &jobs);
+    let first = case.job(9, service(1).priority(9));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(first), 0);
+    case.shard("a").stubborn = false;
+    case.at("a", |s, now| s.work(now));
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.total_active(first), 0);
+    for job in leaving {
+        assert_eq!(case.active(job), [("b", 1)]);
+    }
 }
 
 #[test]

@@ -352,6 +352,69 @@ fn what_runs_at_a_silent_cluster_is_unavailable_until_it_is_replaced() {
     }
 }
 
+/// Six instances at three clusters, of which two may be unavailable.
+fn two_of_six() -> (Case, JobId) {
+    let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 2)]);
+    let job = case.store_job(1, service(6).spread().max_unavailable(2));
+    case.most_unavailable.insert(job, 2);
+    case.hint(job);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.active(job), [("a", 2), ("b", 2), ("c", 2)]);
+    (case, job)
+}
+
+#[test]
+fn a_restart_waits_for_the_report_of_a_shard_that_is_back() {
+    let (mut case, job) = two_of_six();
+    restart_without(&mut case, job, "c");
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.all_outdated(job)[..2], [2, 2]);
+    case.shard("c").cores = 2;
+    case.shard("c").reads = true;
+    case.reopen("c");
+    case.run_for(Span::seconds(5));
+    assert_eq!(
+        case.all_outdated(job)[..2],
+        [2, 2],
+        "what has become of them is not reported"
+    );
+    case.shard("c").reads = false;
+    case.at("c", ModelShard::full);
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.all_outdated(job), [0, 0, 0]);
+}
+
+#[test]
+fn what_a_drain_has_stopped_counts_until_it_runs_again() {
+    let (mut case, job) = two_of_six();
+    case.shard("c").stubborn = true;
+    case.desire("c", DesiredState::Draining);
+    case.run_for(Span::seconds(5));
+    assert_eq!(case.ranges(job).matches('>').count(), 1, "{}", case.ranges(job));
+    // Meanwhile their capacity is gone.
+    for name in ["a", "b"] {
+        case.at(name, |shard, now| shard.close(9, now));
+    }
+    case.shard("c").stubborn = false;
+    case.at("c", |s, now| s.work(now));
+    case.run_for(Span::seconds(30));
+    assert_eq!(case.total_active(job), 4, "{}", case.ranges(job));
+    case.restart_job(job);
+    case.run_for(Span::seconds(60));
+    assert_eq!(
+        case.all_outdated(job).iter().sum::<u64>(),
+        4,
+        "{}",
+        case.ranges(job)
+    );
+    for name in ["a", "b"] {
+        case.at(name, |shard, now| shard.close(0, now));
+    }
+    case.run_for(Span::seconds(60));
+    assert_eq!(case.total_active(job), 6, "{}", case.ranges(job));
+    assert_eq!(case.all_outdated(job).iter().sum::<u64>(), 0);
+}
+
 #[test]
 fn a_larger_limit_lets_a_restart_pass_a_silent_cluster_that_is_waited_for() {
     let mut case = Case::with(&[("a", 9), ("b", 9), ("c", 9)]);

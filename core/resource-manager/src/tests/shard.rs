@@ -99,6 +99,8 @@ pub struct ModelShard {
     pub largest_piece: Option<u64>,
     /// Stops nothing: a kill takes for ever.
     pub stubborn: bool,
+    /// It reads its storage: what it has is not reported yet.
+    pub reads: bool,
     /// By group: number and units of the part of `max_unavailable`; not stored.
     pub parts: BTreeMap<(JobId, GroupName), (u64, u32)>,
     /// What a restart has stopped, and when.
@@ -175,6 +177,7 @@ impl ModelShard {
             unplaceable: None,
             largest_piece: None,
             stubborn: false,
+            reads: false,
             parts: BTreeMap::new(),
             down: BTreeMap::new(),
             loss: None,
@@ -370,6 +373,9 @@ impl ModelShard {
     pub fn full(&mut self, now: Timestamp) -> Vec<Report> {
         let signs = ReportPart::Signs(self.signs);
         let mut out = vec![self.report(ReportPart::FullStart), self.report(signs)];
+        if self.reads {
+            return out;
+        }
         self.reported.clear();
         out.extend(self.work(now));
         let claims = self.claims_told();

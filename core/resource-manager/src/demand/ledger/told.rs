@@ -245,6 +245,11 @@ impl Ledger {
         &self.dated
     }
 
+    /// Jobs of which something moves and has capacity kept for it.
+    pub(crate) const fn moving(&self) -> &BTreeSet<JobId> {
+        &self.moving
+    }
+
     /// Jobs that avoided a cluster until now.
     pub(crate) fn avoided_until(&self, now: Timestamp) -> Vec<JobId> {
         let due = self.later.iter().take_while(|(at, _)| *at <= now);
