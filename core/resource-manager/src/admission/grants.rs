@@ -184,8 +184,12 @@ fn capped(slices: &[SliceInput<'_>], now: &[u64], most: u64) -> Vec<u64> {
     if sum <= most {
         return now.to_vec();
     }
+    // Which of them are active only their shard knows. It stops those that are to leave, whatever is granted.
     let pairs = slices.iter().zip(now);
-    let stays = pairs.map(|(slice, n)| n.saturating_sub(slice.line.count.leaving));
+    let stays = pairs.map(|(slice, n)| {
+        let count = &slice.line.count;
+        (*n).min(count.unended().saturating_sub(count.leaving))
+    });
     let takers: Vec<Taker> = stays.map(|n| Taker::new(1, n)).collect();
     fill(most, &takers)
 }

@@ -8,6 +8,23 @@ use echelon_core_model::job::{Desired, JobState};
 use echelon_core_model::store::{Answer, Op, Query};
 use echelon_core_model::{ClusterId, ReasonCode, RunState, Span, Version};
 
+/// The index that stays runs, and one that is to leave has not begun.
+#[test]
+fn a_smaller_job_keeps_what_runs_of_it() {
+    let mut case = Case::with(&[("a", 9), ("b", 9)]);
+    let job = case.job(1, service(4).spread());
+    // A smaller grant of each takes the second one.
+    case.respec(job, |spec| spec.groups[0].max_running = Some(2));
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.ranges(job), "0-1@a.1 2-3@b.1");
+    assert_eq!(case.active(job), [("a", 1), ("b", 1)]);
+    let begun = case.shard("a").slices.values().next().unwrap().last_begun;
+    case.scale(job, 1);
+    case.run_for(Span::seconds(2));
+    assert_eq!(case.active(job), [("a", 1)]);
+    assert_eq!(case.shard("a").slices.values().next().unwrap().last_begun, begun);
+}
+
 #[test]
 fn a_job_is_assigned_stored_ordered_and_ended() {
     let mut case = Case::with(&[("a", 8), ("b", 8)]);
