@@ -71,6 +71,8 @@ pub(crate) struct FederationNotes {
     unanswered: BTreeSet<usize>,
     /// Instances that were ended since their users wanted fewer.
     withdrawn: BTreeSet<InstanceId>,
+    /// Instances that a restart or a scale-down has ended, where a restart was not allowed to: what it would have broken.
+    doubtful: BTreeMap<InstanceId, String>,
     /// Users whose jobs lack an instance that could run, and since when.
     lacking: BTreeMap<usize, Timestamp>,
     slow_links: BTreeMap<usize, SlowLink>,

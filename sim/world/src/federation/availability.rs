@@ -43,18 +43,38 @@ impl World {
 
     /// A run is told to end, for this cause.
     pub(super) fn judge_availability(&mut self, task: &TaskId, cause: EndCause) {
+        if let Some(what) = self.missing_too_many(task, cause) {
+            self.break_rule(INVARIANT, what);
+        }
+    }
+
+    /// A run is told to end by a restart, or since its instance is one too many. It was a restart if the instance
+    /// begins again.
+    pub(super) fn judge_doubtful_stop(&mut self, task: &TaskId) {
+        if let Some(what) = self.missing_too_many(task, EndCause::Restarted) {
+            self.federation.doubtful.insert(task.instance.clone(), what);
+        }
+        self.federation.withdrawn.insert(task.instance.clone());
+    }
+
+    /// An instance begins. If it was taken for one too many, it was not.
+    pub(super) fn judge_begun_again(&mut self, instance: &InstanceId) {
+        self.federation.withdrawn.remove(instance);
+        if let Some(what) = self.federation.doubtful.remove(instance) {
+            self.break_rule(INVARIANT, what);
+        }
+    }
+
+    /// What is wrong with ending a run for a cause, if more are unavailable by it than may be.
+    fn missing_too_many(&mut self, task: &TaskId, cause: EndCause) -> Option<String> {
         let is_voluntary = matches!(cause, EndCause::Restarted | EndCause::Drained);
         let runs = &self.federation.runs;
-        let Some((_, user)) = self.user_of(task.instance.job) else {
-            return;
-        };
+        let (_, user) = self.user_of(task.instance.job)?;
         // What did not serve is no loss.
         if !is_voluntary || user.spec.kind != JobKind::Service || !runs.serves(task) {
-            return;
+            return None;
         }
-        let Some(group) = user.spec.groups.first() else {
-            return;
-        };
+        let group = user.spec.groups.first()?;
         let wanted = self.fewest_wanted(task.instance.job);
         let of_job = |instance: &InstanceId| instance.job == task.instance.job;
         let serving: BTreeSet<&InstanceId> = runs
@@ -65,7 +85,7 @@ impl World {
             .collect();
         // Another run of it serves: this one was replaced.
         if serving.contains(&task.instance) {
-            return;
+            return None;
         }
         // An instance that has never run is not made unavailable by anything.
         let mut last: BTreeMap<&InstanceId, (&TaskId, &RunRecord)> = BTreeMap::new();
@@ -93,8 +113,6 @@ impl World {
             "{task} is stopped ({cause:?}), which makes {down} of {wanted} unavailable, of at most {most}: {missing:?}"
         );
         self.federation.figures.voluntary += 1;
-        if is_broken {
-            self.break_rule(INVARIANT, what);
-        }
+        is_broken.then_some(what)
     }
 }

@@ -76,6 +76,7 @@ impl World {
             Some(EndCause::Withdrawn) => {
                 self.federation.withdrawn.insert(task.instance.clone());
             }
+            Some(EndCause::Restarted) if self.may_be_withdrawn(&task, run) => self.judge_doubtful_stop(&task),
             Some(cause) => self.judge_availability(&task, cause),
             None => {
                 let what = format!("{task} at c{} is stopped without a cause", run.cluster);
@@ -154,6 +155,14 @@ impl World {
             Asked::Restart(_) => Some(EndCause::Restarted),
             _ => None,
         })
+    }
+
+    /// Whether a run may also be ended since its user asked for fewer instances.
+    fn may_be_withdrawn(&self, task: &TaskId, run: &RunRecord) -> bool {
+        let user = self.user_of(task.instance.job).map(|(user, _)| user);
+        let asks = self.federation.asks.iter().filter(|ask| Some(ask.user) == user);
+        let mut asks = asks.filter(|ask| run.began <= ask.repeated_at.plus(UNDER_WAY));
+        asks.any(|ask| matches!(ask.asked, Asked::Scale(count) if self.is_too_many(task, count)))
     }
 
     /// Whether an instance may be one of those that a job has too many, since it is to have so many. Any of

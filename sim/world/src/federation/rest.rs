@@ -34,6 +34,7 @@ impl World {
     /// An agent has a run that it did not have before.
     pub(super) fn judge_begin(&mut self, task: &TaskId) {
         self.note_begun_for(task.instance.job);
+        self.judge_begun_again(&task.instance);
         let Some((_, user)) = self.user_of(task.instance.job) else {
             return;
         };
