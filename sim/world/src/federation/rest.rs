@@ -1,6 +1,7 @@
 //! What must be true as a run begins, and in the end: each instance that is to run does so, once, at a
 //! cluster that its job may use, unless no host that it may use has room; and each result counts once.
 
+use super::course::ClusterTruth;
 use super::disruption::SETTLED_WITHIN;
 use super::history::RunRecord;
 use crate::client::{Asked, User};
@@ -71,7 +72,8 @@ impl World {
     /// Whether others could learn at once what became of a run.
     fn was_there(&self, run: &RunRecord, ended: Timestamp) -> bool {
         let course = self.federation.courses.get(run.cluster);
-        let was_silent = course.is_some_and(|course| course.was(ended, self.now, |truth| truth.is_silent()));
+        let was_silent =
+            course.is_some_and(|course| course.was(ended, self.now, ClusterTruth::is_out_of_sight));
         !was_silent && !self.facts.was_away(&run.agent)
     }
 
