@@ -77,6 +77,8 @@ impl Listing {
                 let least = if waits { config.list } else { config.list_idle };
                 at.plus(least.max(Span(took.0.saturating_mul(PAUSE))))
             }
+            // Without any list its health is not known, nor which hosts there are.
+            Stage::Failed(at) if self.heard_at.is_none() => at.plus(config.list),
             Stage::Failed(at) => at.plus(config.list_idle),
             Stage::Refused(at) => at.plus(REFUSED_AGAIN),
         }

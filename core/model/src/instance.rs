@@ -279,20 +279,32 @@ impl InstanceRecord {
     /// Its state, as people see it.
     #[must_use]
     pub fn state(&self) -> RunState {
-        // How it ended may be known from another cluster, where its run was.
-        let without_run = match self.ended {
+        let run = self.run.as_ref().filter(|run| !self.has_ended_elsewhere(run));
+        let Some(run) = run else {
+            return self.state_without_run();
+        };
+        // Between two tries the instance waits; the last run's end is in its reason.
+        if run.state.is_ended() && self.ended.is_none() {
+            RunState::Pending
+        } else {
+            run.state
+        }
+    }
+
+    /// Whether its goal was met or given up by a run at another cluster, after this one of an earlier stay here
+    /// had ended.
+    fn has_ended_elsewhere(&self, run: &Run) -> bool {
+        let has_result = matches!(self.ended, Some(Ended::Succeeded | Ended::Failed));
+        has_result && run.state.is_ended() && run.generation != self.generation
+    }
+
+    /// How it ended may be known from another cluster, where its run was.
+    const fn state_without_run(&self) -> RunState {
+        match self.ended {
             Some(Ended::Succeeded) => RunState::Succeeded,
             Some(Ended::Failed) => RunState::Failed,
             Some(Ended::Stopped) | None => RunState::Pending,
-        };
-        self.run.as_ref().map_or(without_run, |run| {
-            // Between two tries the instance waits; the last run's end is in its reason.
-            if run.state.is_ended() && self.ended.is_none() {
-                RunState::Pending
-            } else {
-                run.state
-            }
-        })
+        }
     }
 
     /// Whether Mesos may have a task of any of its runs.
@@ -438,6 +450,41 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A record of the third generation, with a run of that generation or of the first one.
+    fn record(generation: u32, state: RunState, ended: Option<Ended>) -> InstanceRecord {
+        let run = Run::first(state, HostId::new("agent"), "host", Timestamp(1));
+        InstanceRecord {
+            generation: Generation(3),
+            run: Some(Run {
+                generation: Generation(generation),
+                ..run
+            }),
+            ended,
+            ..InstanceRecord::default()
+        }
+    }
+
+    #[test]
+    fn what_ended_at_another_cluster_is_not_shown_by_an_older_run_here() {
+        for (ended, shown) in [
+            (Ended::Succeeded, RunState::Succeeded),
+            (Ended::Failed, RunState::Failed),
+            (Ended::Stopped, RunState::Killed),
+        ] {
+            assert_eq!(record(1, RunState::Killed, Some(ended)).state(), shown);
+        }
+        // A run that Mesos may still have is shown as it is, and what ended the instance here, too.
+        assert_eq!(
+            record(1, RunState::Running, Some(Ended::Succeeded)).state(),
+            RunState::Running
+        );
+        assert_eq!(
+            record(3, RunState::Rejected, Some(Ended::Failed)).state(),
+            RunState::Rejected
+        );
+        assert_eq!(record(1, RunState::Killed, None).state(), RunState::Pending);
+    }
 
     /// A shard holds a million of them, each with its key in a map (docs/performance.md).
     #[test]

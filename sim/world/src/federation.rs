@@ -16,7 +16,7 @@
 //! | each run that did not end by itself has a cause | `disruption.rs` |
 //! | no act of ours makes more of a service unavailable than it allows | `availability.rs` |
 //! | nothing goes to and fro between clusters | `moves.rs` |
-//! | the shown health of a cluster is true | `health.rs` |
+//! | the shown health of a cluster is true, and shards subscribe in time | `health.rs` |
 //! | a partition holds nothing back that could run elsewhere | `starts.rs` |
 //! | each instance that is to run does so in the end, once, and results count once | `rest.rs` |
 

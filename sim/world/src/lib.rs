@@ -18,6 +18,7 @@ mod client;
 mod clocks;
 mod daemons;
 mod dice;
+mod division;
 mod drains;
 mod drivers;
 mod ends;

@@ -1,6 +1,7 @@
 //! Whoever waits in the end, waits for a reason that is true: a bound of a pool is reached, or no host has room. Told by what runs, not
 //! by what the resource manager makes of it.
 
+use crate::division::DivisionBounds;
 use crate::mesos::ClusterWorld;
 use crate::shares::CORES;
 use crate::world::World;
@@ -67,14 +68,17 @@ impl World {
         reached
             || is_kept_away
             || (is_bound_to_hosts(spec, code, is_for_room) && self.is_some_host_full(spec))
-            || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(spec, n))
+            || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room((head, spec), n))
     }
 
     /// Whether a cluster that the job may use has room for so many instances: each takes a core, so that what a cluster
-    /// has left some host has.
-    fn has_room(&self, spec: &JobSpec, n: u64) -> bool {
-        let taken = self.taken(spec).into_iter().zip(&self.clusters);
+    /// has left some host has. A cluster that gets no more by the job's rules of division has none for it.
+    fn has_room(&self, (head, spec): (&Head, &JobSpec), n: u64) -> bool {
+        let division = self.division(head, spec);
+        let taken = self.taken(spec).into_iter().zip(&self.clusters).enumerate();
         let mut left = taken
+            .filter(|(cluster, _)| division.as_ref().is_none_or(|bounds| bounds.takes(*cluster)))
+            .map(|(_, of)| of)
             .filter(|(_, cluster)| self.is_open_to(spec, &cluster.id))
             .map(|(taken, cluster)| {
                 let hosts = u64::try_from(cluster.mesos.agent_ids().count()).unwrap_or(u64::MAX);
@@ -84,6 +88,13 @@ impl World {
                 there.saturating_sub(used)
             });
         left.any(|left| left >= n)
+    }
+
+    /// How a job's rules of division bound what clusters get; `None`: it has no such rules.
+    fn division(&self, head: &Head, spec: &JobSpec) -> Option<DivisionBounds> {
+        let wanted = || self.wanted(head.job, head.spec_version);
+        let of = || DivisionBounds::of(&spec.clusters, wanted(), self.live_by_cluster(head.job));
+        spec.clusters.bounds_clusters().then(of)
     }
 
     /// Whether a cluster takes new work of a job.

@@ -206,22 +206,25 @@ fn a_refusal_is_kept_in_mind_and_a_failure_is_tried_again() {
         refused: true,
     };
     hosts.on_event(&failed, at(2));
-    assert_eq!(
-        (hosts.next_list(true), hosts.is_unlisted()),
-        (Some(at(62)), false)
-    );
-    assert!(hosts.list_agents(true, at(62)).is_some());
+    // While no list has come, nothing is known of the agents, and nothing shows that all of them are gone.
+    let next = [true, false].map(|waits| hosts.next_list(waits));
+    assert_eq!((next, hosts.is_unlisted()), ([Some(at(17)); 2], false));
+    assert!(!hosts.knows_all(at(17)));
+    listed(&mut hosts, 17, vec![agent("a", 0)]);
+    assert!(hosts.list_agents(true, at(40)).is_some());
+    hosts.on_event(&failed, at(41));
+    assert_eq!(hosts.next_list(true), Some(at(101)));
+    assert!(hosts.list_agents(true, at(101)).is_some());
     let refused = Event::Unlisted {
         why: "403".to_owned(),
     };
-    hosts.on_event(&refused, at(63));
+    hosts.on_event(&refused, at(102));
     assert_eq!(
         (hosts.next_list(true), hosts.is_unlisted()),
-        (Some(at(663)), true)
+        (Some(at(702)), true)
     );
-    assert!(!hosts.knows_all(at(64)));
-    listed(&mut hosts, 663, vec![agent("a", 0)]);
-    assert!(!hosts.is_unlisted() && hosts.knows_all(at(664)));
+    listed(&mut hosts, 702, vec![agent("a", 0)]);
+    assert!(!hosts.is_unlisted() && hosts.knows_all(at(703)));
 }
 
 #[test]

@@ -42,9 +42,15 @@ pub(crate) struct ClusterTruth {
 }
 
 impl ClusterTruth {
-    /// Whether nobody outside learns what runs there, or nothing can be started there.
-    pub(crate) const fn is_silent(self) -> bool {
+    /// Whether it has no shard, no Mesos or no storage to learn from what runs there.
+    pub(crate) const fn is_out_of_sight(self) -> bool {
         self.is_cut || !self.is_led || !self.has_master
+    }
+
+    /// Whether it is cut off or without Mesos, as the product promises to see it. A shard without a
+    /// subscription is without Mesos: it hears nothing and can stop nothing, although the master is back.
+    pub(crate) const fn is_silent(self) -> bool {
+        self.is_out_of_sight() || !self.is_subscribed
     }
 
     /// Whether it can start work, and the leading resource manager hears that over a stream.
@@ -54,7 +60,7 @@ impl ClusterTruth {
 
     /// Whether it can start work, as far as it alone is concerned.
     pub(crate) const fn is_good(self) -> bool {
-        !self.is_silent() && self.is_subscribed
+        !self.is_silent()
     }
 }
 
@@ -122,6 +128,13 @@ impl ClusterCourse {
         let ends = next.chain([Timestamp(u64::MAX)]);
         let mut pieces = self.truths.iter().zip(ends);
         pieces.any(|((begin, truth), end)| *begin <= to && end >= from && what(*truth))
+    }
+
+    /// For how long its shard could have subscribed by now, and has not.
+    pub(crate) fn unsubscribed_for(&self, now: Timestamp) -> Span {
+        let latest = self.truths.iter().rev();
+        let missing = latest.take_while(|(_, truth)| !truth.is_out_of_sight() && !truth.is_subscribed);
+        missing.last().map_or(Span::ZERO, |(since, _)| now.since(*since))
     }
 
     /// Whether the cluster was silent for so long, by a given moment, in a silence that was not over for
@@ -227,5 +240,53 @@ impl World {
             is_slow: self.is_link_slow(cluster),
             is_unanswered: self.federation.unanswered.contains(&cluster),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AFTER: Span = Span::minutes(2);
+    const SETTLES: Span = Span::minutes(2);
+
+    fn well() -> ClusterTruth {
+        ClusterTruth {
+            is_heard: true,
+            is_led: true,
+            is_driven: true,
+            is_subscribed: true,
+            has_master: true,
+            has_agents: true,
+            is_whole: true,
+            ..ClusterTruth::default()
+        }
+    }
+
+    #[test]
+    fn a_silence_ends_when_the_shard_is_subscribed_again() {
+        let at = |second: u64| Timestamp(1).plus(Span::seconds(second));
+        let mut course = ClusterCourse::new(at(0));
+        course.note(well(), at(0));
+        let lost = ClusterTruth {
+            is_subscribed: false,
+            has_master: false,
+            ..well()
+        };
+        course.note(lost, at(10));
+        let has_master = ClusterTruth {
+            has_master: true,
+            ..lost
+        };
+        course.note(has_master, at(125));
+        assert!(!course.was_silent_for(AFTER, SETTLES, at(125)));
+        // The shard has not been without a subscription by its own fault for longer.
+        assert_eq!(course.unsubscribed_for(at(130)), Span::seconds(5));
+        course.note(well(), at(138));
+        assert_eq!(course.unsubscribed_for(at(139)), Span::ZERO);
+        assert!(course.was_silent_for(AFTER, SETTLES, at(138)));
+        // What was replaced is stopped in time from then on.
+        assert!(course.was_silent_for(AFTER, SETTLES, at(258)));
+        assert!(!course.was_silent_for(AFTER, SETTLES, at(259)));
     }
 }

@@ -1,5 +1,5 @@
 //! Health is true within its bound: the health that is shown of a cluster is one that the truth allowed a
-//! short while ago.
+//! short while ago. And a shard that can subscribe does so in time: a cluster counts as silent until then.
 
 use super::course::{ClusterCourse, ClusterTruth};
 use crate::world::World;
@@ -21,6 +21,9 @@ const ADDED: Span = Span::seconds(5 + 2 * (2 + 5) + 1);
 const BOUND: Span = Span(PROMISED.0 + ADDED.0);
 /// The list of agents is read each minute.
 const AGENTS_BOUND: Span = Span(BOUND.0 + Span::minutes(1).0);
+/// A subscription that gets no answer is repeated after five heartbeats of 15 s, and one that fails after 15 s
+/// at the latest.
+const SUBSCRIBES_WITHIN: Span = Span(Span::seconds(75 + 15).0 + ADDED.0);
 
 /// Whether the truth of a short while ago allows a health to be shown now.
 fn is_true(course: &ClusterCourse, shown: &ClusterHealth, now: Timestamp) -> bool {
@@ -56,9 +59,33 @@ fn is_true(course: &ClusterCourse, shown: &ClusterHealth, now: Timestamp) -> boo
 }
 
 impl World {
+    /// Whether operators remove a cluster, or have.
+    fn is_leaving(&self, cluster: usize) -> bool {
+        matches!(
+            self.federation.desired_of(cluster),
+            DesiredState::Removing | DesiredState::Removed
+        )
+    }
+
+    /// Judges whether shards subscribe in time.
+    fn judge_subscriptions(&mut self) {
+        let now = self.now;
+        let courses = self.federation.courses.iter().enumerate();
+        let late = courses.filter(|(cluster, course)| {
+            course.unsubscribed_for(now) > SUBSCRIBES_WITHIN && !self.is_leaving(*cluster)
+        });
+        let late: Vec<usize> = late.map(|(cluster, _)| cluster).collect();
+        for cluster in late {
+            let what =
+                format!("the shard of c{cluster} could subscribe, and has not for {SUBSCRIBES_WITHIN}");
+            self.break_rule(INVARIANT, what);
+        }
+    }
+
     /// Judges what is shown of each cluster.
     pub(super) fn judge_health(&mut self) {
         let now = self.now;
+        self.judge_subscriptions();
         // A new leader waits until it has seen a silence for itself, and nobody judges while none leads.
         if self
             .federation
@@ -75,11 +102,8 @@ impl World {
             let Some(n) = self.clusters.iter().position(|c| c.id == state.cluster) else {
                 continue;
             };
-            let goes = matches!(
-                self.federation.desired_of(n),
-                DesiredState::Removing | DesiredState::Removed
-            );
-            let Some(course) = self.federation.courses.get(n).filter(|_| !goes) else {
+            let is_leaving = self.is_leaving(n);
+            let Some(course) = self.federation.courses.get(n).filter(|_| !is_leaving) else {
                 continue;
             };
             let shown = &state.health;

@@ -1,9 +1,11 @@
 //! What must be true as a run begins, and in the end: each instance that is to run does so, once, at a
 //! cluster that its job may use, unless no host that it may use has room; and each result counts once.
 
+use super::course::ClusterTruth;
 use super::disruption::SETTLED_WITHIN;
 use super::history::RunRecord;
 use crate::client::{Asked, User};
+use crate::division::DivisionBounds;
 use crate::shares::CORES;
 use crate::world::World;
 use echelon_core_gateway::change::Wish;
@@ -72,7 +74,8 @@ impl World {
     /// Whether others could learn at once what became of a run.
     fn was_there(&self, run: &RunRecord, ended: Timestamp) -> bool {
         let course = self.federation.courses.get(run.cluster);
-        let was_silent = course.is_some_and(|course| course.was(ended, self.now, |truth| truth.is_silent()));
+        let was_silent =
+            course.is_some_and(|course| course.was(ended, self.now, ClusterTruth::is_out_of_sight));
         !was_silent && !self.facts.was_away(&run.agent)
     }
 
@@ -182,30 +185,20 @@ impl World {
     /// Whether one more instance of a job could run at one of some clusters: it may use that cluster, which
     /// has room for one, and the job's rules of division leave it one there.
     pub(super) fn could_run(&self, user: &User, job: JobId, at: impl Fn(usize) -> bool) -> bool {
-        let choice = &user.spec.clusters;
         let wanted = u64::from(Self::wanted_of(user));
-        let most = choice.most_on_one(wanted);
-        let mut used: BTreeMap<usize, u64> = BTreeMap::new();
+        let used = self.live_by_cluster(job);
+        let live: u64 = used.iter().sum();
+        let division = DivisionBounds::of(&user.spec.clusters, wanted, used);
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
-        for (task, run) in self.federation.runs.live() {
+        for (_, run) in self.federation.runs.live() {
             *taken.entry(run.agent.as_str()).or_default() += 1;
-            if task.instance.job == job {
-                *used.entry(run.cluster).or_default() += 1;
-            }
         }
-        let clusters = u64::try_from(used.len()).unwrap_or(u64::MAX);
-        let live: u64 = used.values().sum();
-        let missing = choice.least_clusters(wanted).saturating_sub(clusters);
-        let is_held_back = wanted.saturating_sub(live) <= missing;
         self.clusters.iter().enumerate().any(|(cluster, c)| {
-            let has = used.get(&cluster).copied().unwrap_or_default();
-            let is_new = has == 0;
             let takes = at(cluster)
                 && self.federation.desired_of(cluster) == DesiredState::Active
                 && self.may_use(user, cluster)
                 && !self.is_fail_over(user, cluster)
-                && has < most
-                && (is_new || !is_held_back);
+                && division.takes(cluster);
             let free = |agent: &str| CORES.saturating_sub(taken.get(agent).copied().unwrap_or_default());
             let free: Vec<u64> = c.mesos.agent_ids().map(|agent| free(agent.as_str())).collect();
             let needs = user.spec.gang.as_ref().map_or(1, |_| wanted.saturating_sub(live));
