@@ -66,7 +66,11 @@ impl Shard {
             } else {
                 None
             };
-            FitHost { view, ports }
+            FitHost {
+                view,
+                ports,
+                is_beside_work: false,
+            }
         });
         let hosts = hosts.collect();
         self.fits.counts.set_hosts(hosts);

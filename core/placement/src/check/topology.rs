@@ -28,10 +28,11 @@ pub(super) struct Runs<'a> {
     order: BTreeMap<GroupKey<'a>, usize>,
 }
 
-/// What hosts share by an attribute; a host is by itself by its name.
+/// What hosts share by an attribute; by their names those that are on one machine.
 fn place<'h>(attribute: &str, host: &'h HostView) -> Option<&'h str> {
     if attribute == "hostname" {
-        Some(host.id.as_str())
+        let name: &str = &host.hostname;
+        Some(if name.is_empty() { host.id.as_str() } else { name })
     } else {
         host.attributes.get(attribute).map(String::as_str)
     }
@@ -122,7 +123,7 @@ impl<'a> Runs<'a> {
 
     fn is_shared(&self, wanted: &Wanted, host: &HostView) -> bool {
         self.of_others(wanted.job)
-            .any(|r| r.host.id == host.id && (r.exclusive || wanted.siting.exclusive))
+            .any(|r| are_near("hostname", r.host, host) && (r.exclusive || wanted.siting.exclusive))
     }
 }
 
