@@ -124,6 +124,7 @@ fn volume(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {
 fn times(g: &GroupSpec, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
     out.check(g.retry.limit >= 1, at("retry.limit"), "must be 1 or more");
+    out.check(g.platform_retry >= 1, at("platform_retry"), "must be 1 or more");
     out.check(
         g.retry.backoff <= g.retry.max_backoff,
         at("retry.backoff"),

@@ -2,11 +2,13 @@
 //! into the block's lists, in order of first use: the same block has the same bytes.
 
 use crate::convert::fields::{
-    WireEnum as _, group, job_bytes, job_id, moment, optional, required, run_state, wire_enum, word,
+    WireEnum as _, group, job_bytes, job_id, moment, optional, platform_cause, required, run_state,
+    wire_enum, word,
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Probes, Run, Stopping};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
@@ -120,6 +122,7 @@ impl<'a> BlockOut<'a> {
             members,
             ending,
             gang_try,
+            fault,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -148,6 +151,7 @@ impl<'a> BlockOut<'a> {
             readiness: probes.readiness,
             available_at_ms: available_at.map(|t| t.0),
             gang_try: *gang_try,
+            fault: fault.map(PlatformCause::number),
         }
     }
 
@@ -197,6 +201,7 @@ impl<'a> BlockOut<'a> {
             run,
             older,
             attempts,
+            platform_failures,
             not_before,
             ended,
             unsettled,
@@ -211,6 +216,7 @@ impl<'a> BlockOut<'a> {
             run: run.as_ref().map(|r| self.run(r)),
             older: older.iter().map(|r| self.run(r)).collect(),
             attempts: *attempts,
+            platform_failures: *platform_failures,
             not_before_ms: not_before.0,
             ended: ended.map_or(0, |e| e.number()),
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
@@ -285,6 +291,7 @@ impl BlockIn {
             members: each("members", message.members, |m| self.member(&m))?.into(),
             ending: optional("ending", message.ending)?.map(Box::new),
             gang_try: message.gang_try,
+            fault: platform_cause("fault", message.fault)?,
         })
     }
 
@@ -337,6 +344,7 @@ impl BlockIn {
             run: run.transpose()?,
             older: older.collect::<Result<_, _>>()?,
             attempts: message.attempts,
+            platform_failures: message.platform_failures,
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
             unsettled: message.unsettled,
