@@ -156,7 +156,7 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
             .map(|r| instance::run(r, id.clone()))
             .collect(),
         attempts: record.map_or(0, |r| r.attempts),
-        platform_failures: record.map_or(0, |r| r.platform_failures),
+        platform_failures: record.map_or(0, |r| r.platform_failures.into()),
         not_before: record
             .filter(|r| r.not_before.0 > 0)
             .map(|r| timestamp(r.not_before)),

@@ -176,7 +176,7 @@ const fn is_refused(code: ReasonCode) -> bool {
 fn count_platform(record: &mut InstanceRecord, policy: &Policy, now: Timestamp) {
     record.failure = failure(record, now);
     record.platform_failures = record.platform_failures.saturating_add(1);
-    let failures = record.platform_failures;
+    let failures = u32::from(record.platform_failures);
     // Of a version that fails again and again a rollout is not to go on, whoever is to blame.
     if failures >= CRASH_LOOP {
         record.failed_version = record.run.as_ref().map_or(0, |r| r.spec_version);

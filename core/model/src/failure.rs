@@ -37,7 +37,7 @@ impl InstanceRecord {
             .run
             .as_ref()
             .is_some_and(|r| r.started_at.is_some() && !r.state.is_ended());
-        if runs { 0 } else { self.platform_failures }
+        if runs { 0 } else { self.platform_failures.into() }
     }
 
     /// That it fails again and again: how often, how it ended last, and when it is tried again where it waits for that.

@@ -265,7 +265,7 @@ pub struct InstanceRecord {
     /// Failed runs that count against `retry.limit`.
     pub attempts: u32,
     /// Runs in a row that ended by the platform. One that ran well ends the row, and so does any other end.
-    pub platform_failures: u32,
+    pub platform_failures: u16,
     /// The next run may not begin before (a stored backoff).
     pub not_before: Timestamp,
     /// How its goal was met.

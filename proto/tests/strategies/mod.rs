@@ -535,7 +535,7 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
                 run,
                 older: older.into(),
                 attempts,
-                platform_failures: attempts / 2,
+                platform_failures: u16::try_from(attempts % 65_536).unwrap(),
                 not_before,
                 ended,
                 unsettled,

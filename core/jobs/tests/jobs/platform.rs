@@ -140,7 +140,7 @@ fn while_it_waits_it_says_for_what_on_which_host_and_until_when() {
 #[test]
 fn only_the_platforms_faults_make_the_row_and_other_ends_leave_or_end_it() {
     let running = news(Told::Running);
-    let table: [(&str, Vec<News>, u32, u32); 8] = [
+    let table: [(&str, Vec<News>, u16, u32); 8] = [
         ("dropped by its agent", vec![dropped()], 4, 0),
         ("its executor did not register", vec![executor_ended()], 4, 0),
         ("a stale offer", vec![stale_offer()], 3, 0),
@@ -324,7 +324,7 @@ proptest! {
         let mut policy = Policy { platform_retry: limit, jitter, ..policy(kind) };
         policy.retry.limit = u32::MAX;
         let mut record = InstanceRecord::default();
-        let mut row = 0;
+        let mut row = 0_u16;
         for (n, end) in ends.into_iter().enumerate() {
             let running = news(Told::Running);
             let told = match end {
@@ -342,7 +342,7 @@ proptest! {
             run_on(&mut record, u32::try_from(n).unwrap(), &told, &policy, NOW);
             prop_assert_eq!(record.platform_failures, row);
             prop_assert!(record.avoid.len() <= 9);
-            let gave_up = !for_ever && row >= limit;
+            let gave_up = !for_ever && u32::from(row) >= limit;
             prop_assert_eq!(record.ended, gave_up.then_some(Ended::Failed));
             if gave_up {
                 break;

@@ -216,7 +216,7 @@ impl<'a> BlockOut<'a> {
             run: run.as_ref().map(|r| self.run(r)),
             older: older.iter().map(|r| self.run(r)).collect(),
             attempts: *attempts,
-            platform_failures: *platform_failures,
+            platform_failures: (*platform_failures).into(),
             not_before_ms: not_before.0,
             ended: ended.map_or(0, |e| e.number()),
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
@@ -244,6 +244,16 @@ fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> 
         };
         FieldError::new(field, problem)
     })
+}
+
+/// A number of 16 bits.
+fn short(field: &str, number: u32) -> Result<u16, FieldError> {
+    let problem = FieldProblem::OutOfRange {
+        number: number.into(),
+        first: 0,
+        last: u16::MAX.into(),
+    };
+    number.try_into().map_err(|_| FieldError::new(field, problem))
 }
 
 /// Each item of a list; an error names the item.
@@ -296,16 +306,8 @@ impl BlockIn {
     }
 
     fn port(&self, message: &wire::Port) -> Result<Port, FieldError> {
-        let wrong = |_| {
-            let problem = FieldProblem::OutOfRange {
-                number: message.number.into(),
-                first: 0,
-                last: u16::MAX.into(),
-            };
-            FieldError::new("number", problem)
-        };
         Ok(Port {
-            number: message.number.try_into().map_err(wrong)?,
+            number: short("number", message.number)?,
             name: pick("name", &self.names, message.name)?,
         })
     }
@@ -344,7 +346,7 @@ impl BlockIn {
             run: run.transpose()?,
             older: older.collect::<Result<_, _>>()?,
             attempts: message.attempts,
-            platform_failures: message.platform_failures,
+            platform_failures: short("platform_failures", message.platform_failures)?,
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
             unsettled: message.unsettled,
