@@ -156,6 +156,7 @@ pub(crate) fn show_instance(view: &InstanceView, job: JobId) -> v1::Instance {
             .map(|r| instance::run(r, id.clone()))
             .collect(),
         attempts: record.map_or(0, |r| r.attempts),
+        platform_failures: record.map_or(0, |r| r.platform_failures.into()),
         not_before: record
             .filter(|r| r.not_before.0 > 0)
             .map(|r| timestamp(r.not_before)),
@@ -171,7 +172,7 @@ fn show_crash_loop(record: &InstanceRecord) -> v1::CrashLoop {
     let waits = record.run.as_ref().is_some_and(|r| r.state.is_ended());
     let last = record.failure.as_deref();
     v1::CrashLoop {
-        failures: record.attempts,
+        failures: record.failures_in_a_row(),
         next_try_time: waits.then(|| timestamp(record.not_before)),
         last_time: last.map(|f| timestamp(f.at)),
         last_reason: last.map(|f| reason::reason(&f.reason)),

@@ -164,6 +164,8 @@ with_shared_fields! {
         strategy: Option<Scalar>,
         /// How often and how soon a failed run is tried again.
         retry: Option<RetryFile>,
+        /// Runs in a row that may end by the platform, after which an instance has failed; 4294967295 is for ever.
+        platform_retry: Option<Scalar<Whole>>,
         /// What follows the end of a run; for kind batch.
         restart: Option<Scalar<Restart>>,
         /// From leaving the endpoints to SIGTERM; at most an hour.

@@ -223,6 +223,12 @@ fn group(r: &mut Reader, path: &str, kind: JobKind, name: GroupName, mut file: G
         constraints: constraints(r, &at("constraints"), file.constraints.unwrap_or_default()),
         siting,
         retry: retry(r, &at("retry"), kind, file.retry.unwrap_or_default()),
+        platform_retry: r.value(
+            &at("platform_retry"),
+            file.platform_retry.as_ref(),
+            whole,
+            defaults::platform_retry(kind),
+        ),
         restart: r.value(
             &at("restart"),
             file.restart.as_ref(),

@@ -81,6 +81,7 @@ fn group(g: &GroupSpec, kind: JobKind) -> GroupFile {
         readiness: g.runtime.readiness.as_ref().map(task::probe),
         volume: g.volume.as_ref().map(volume),
         retry: Some(retry(&g.retry)),
+        platform_retry: some(g.platform_retry),
         restart: some(word(&RESTARTS, &g.restart)),
         drain: some(time(g.drain)),
         grace: some(time(g.grace)),

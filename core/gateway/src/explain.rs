@@ -102,6 +102,12 @@ fn is_unwell(view: &InstanceView) -> bool {
         )
 }
 
+/// Whether its latest run ended by the platform, so that it has no logs that say why.
+fn is_failed_by_platform(view: &InstanceView) -> bool {
+    let run = view.record.as_ref().and_then(|r| r.run.as_ref());
+    run.is_some_and(|r| r.fault.is_some())
+}
+
 fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView], now: Timestamp) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |text: String| {
@@ -143,15 +149,22 @@ fn advise(view: &JobView, waiting: &[Waiting], instances: &[InstanceView], now: 
         i.ended && i.state != Some(RunState::Killed) && i.state != Some(RunState::Pending)
     };
     let looping = |i: &&InstanceView| i.reason.code == ReasonCode::CrashLooping;
-    if let Some(view) = instances.iter().find(looping) {
+    let by_run = |i: &&InstanceView| looping(i) && !is_failed_by_platform(i);
+    if let Some(view) = instances.iter().find(by_run) {
         say(format!(
             "see what it says with `echelon job logs {} {} --group {}`; `echelon job update` brings a mended version",
             name, view.number, view.group
         ));
     }
     for view in instances.iter().filter(failed) {
+        let further = match view.record.as_ref().map_or(0, |r| r.platform_failures) {
+            0 => "see `echelon job logs`".to_owned(),
+            times => format!(
+                "the platform could not run it {times} times in a row, on other hosts where there were any"
+            ),
+        };
         say(format!(
-            "instance {} of group {}: {}; see `echelon job logs`",
+            "instance {} of group {}: {}; {further}",
             view.number, view.group, view.reason
         ));
     }
@@ -257,6 +270,10 @@ const fn about_rules(code: ReasonCode) -> &'static str {
     match code {
         ReasonCode::OnSchedule => {
             "wait for its next time, or make a job of it now with `echelon job trigger`; a paused one goes on with `echelon schedule resume`"
+        }
+        ReasonCode::PlatformRetry => {
+            "read what its host says: a user, an image or a file that hosts do not have is mended with `echelon job update`; \
+             a host that fails all work with `echelon host drain`"
         }
         ReasonCode::CrashLooping => {
             "see what its runs say (`echelon job logs`), and bring a mended version (`echelon job update`)"

@@ -5,6 +5,7 @@
 
 use crate::event::{TaskState, TaskStatus};
 use echelon_core_model::{Reason, ReasonCode};
+use std::borrow::Cow;
 
 /// What one of Mesos' words means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +307,12 @@ pub const REASONS: [Meaning; 35] = [
 ];
 
 /// Longest part of a message that is kept, in bytes: messages are not trusted.
-const LONGEST: usize = 160;
+const LONGEST: usize = 240;
+/// Of a message that is longer, so much of its beginning is kept; the rest is its end, where Mesos puts the
+/// cause, behind paths that fill a line.
+const BEGINNING: usize = 60;
+/// Stands for what is left out.
+const LEFT_OUT: &str = " ... ";
 
 /// What a reason of Mesos means; `None` for none, and for one that this build does not know.
 #[must_use]
@@ -346,10 +352,16 @@ pub fn reason_of(status: &TaskStatus) -> Reason {
     }
 }
 
-fn shortened(message: &str) -> &str {
-    message
-        .get(..message.floor_char_boundary(LONGEST))
-        .unwrap_or_default()
+/// A message without its middle, where it is too long.
+fn shortened(message: &str) -> Cow<'_, str> {
+    if message.len() <= LONGEST {
+        return Cow::Borrowed(message);
+    }
+    let end = LONGEST - BEGINNING - LEFT_OUT.len();
+    let first = message.get(..message.floor_char_boundary(BEGINNING));
+    let last = message.get(message.ceil_char_boundary(message.len() - end)..);
+    let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+    Cow::Owned(format!("{}{LEFT_OUT}{}", first.trim_end(), last.trim_start()))
 }
 
 #[cfg(test)]
@@ -459,10 +471,33 @@ mod tests {
     }
 
     #[test]
+    fn a_long_message_keeps_its_end_where_the_cause_is() {
+        let path = "/var/lib/mesos/slaves/7a1d3c62-5b0e-4b6f-9a54-1f0c53c2d9aa-S4/frameworks/7a1d3c62-0001/executors";
+        let said = format!(
+            "Failed to create executor directory '{path}/runs/1' for '{path}': Failed to chown '{path}/runs/1': \
+             No such user 'nosuchuser'"
+        );
+        let kept = told(TaskState::Dropped, "EXECUTOR_TERMINATED", &said);
+        let kept = kept.detail.unwrap();
+        assert!(kept.len() <= LONGEST, "{}", kept.len());
+        assert!(
+            kept.starts_with("Failed to create executor directory '/var/"),
+            "{kept}"
+        );
+        assert!(kept.ends_with(": No such user 'nosuchuser'"), "{kept}");
+        let short = "x".repeat(LONGEST);
+        assert_eq!(
+            told(TaskState::Failed, "", &short).detail.as_deref(),
+            Some(&*short)
+        );
+    }
+
+    #[test]
     fn what_mesos_says_is_shown_and_bounded_and_our_own_sentence_where_it_says_nothing() {
         let long = "é".repeat(400);
         let kept = told(TaskState::Failed, "", &long).detail.unwrap();
-        assert_eq!(kept.len(), LONGEST);
+        assert!((LONGEST - 4..=LONGEST).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.contains(" ... "), "{kept}");
         let silent = told(TaskState::Failed, "CONTAINER_LIMITATION_DISK", "");
         let shown = silent.to_string();
         assert!(shown.contains("find out what fills its sandbox"), "{shown}");

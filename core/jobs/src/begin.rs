@@ -109,6 +109,7 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         members: members(start.sidecars),
         ending: None,
         gang_try: start.gang_try,
+        fault: None,
     });
 }
 
@@ -165,6 +166,7 @@ pub fn adopt(record: &mut InstanceRecord, task: &TaskId, listed: Listed, now: Ti
         members: members(listed.sidecars),
         ending: None,
         gang_try: 0,
+        fault: None,
     });
 }
 

@@ -4,6 +4,7 @@
 use crate::pod;
 use crate::settle::{Policy, settle};
 use echelon_core_model::instance::{InstanceRecord, Run};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::{Generation, Reason, ReasonCode, RunNumber, RunState, SidecarName, Timestamp};
 
 /// What a cluster says of a task, in the words of a run's life.
@@ -80,6 +81,8 @@ pub struct News {
     pub healthy: Option<bool>,
     /// What its readiness probe says, when told.
     pub ready: Option<bool>,
+    /// The fault of the platform by which it ended, where the platform ended it.
+    pub fault: Option<PlatformCause>,
     /// When it happened, by the clock of whoever tells it.
     pub at: Option<Timestamp>,
 }
@@ -255,6 +258,7 @@ fn advance(run: &mut Run, news: &News, now: Timestamp) -> bool {
     }
     run.ended_at = next.is_ended().then_some(now);
     run.exit_code = news.exit_code;
+    run.fault = news.fault.filter(|_| next.is_ended());
     true
 }
 

@@ -28,7 +28,7 @@ pub use hear::{Heard, News, Told, Whom, hear};
 pub use next::{Next, Wanted, next};
 pub use older::{OlderFate, give_up, give_up_stopping, leave_host, may_leave_host, settle_older};
 pub use rollout::{Course, NextVersion};
-pub use settle::{Policy, forgive, forgiven_at, settle};
+pub use settle::{MOST_PLATFORM_BACKOFF, Policy, awaits_another_host, forgive, forgiven_at, settle};
 pub use standing::{Standing, is_given_back, standing};
 pub use stop::{give_back, stop_older, stop_run};
 pub use takeover::{Takeover, take_over};

@@ -5,6 +5,7 @@
 
 use crate::hear::{News, Told, Whom, aim, note_probes, note_silence};
 use echelon_core_model::instance::{Ending, Run};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
 use echelon_core_model::{Reason, ReasonCode, RunState, Timestamp};
 
@@ -48,7 +49,7 @@ fn note(run: &mut Run, news: &News) -> bool {
         }
     }
     ends.into_iter()
-        .for_each(|(member, end)| bring(run, &member, end));
+        .for_each(|(member, end)| bring(run, &member, end, news.fault));
     changed
 }
 
@@ -106,7 +107,7 @@ fn ending(member: &Member, news: &News) -> Ending {
 
 /// The first end counts. Updates of different tasks overtake each other, so what failed outweighs what was killed for it
 /// unless we asked for that, and whatever is known outweighs a loss.
-fn bring(run: &mut Run, member: &Member, end: Ending) {
+fn bring(run: &mut Run, member: &Member, end: Ending, fault: Option<PlatformCause>) {
     if member.sidecar.is_some() && member.state == RunState::Succeeded {
         return;
     }
@@ -122,6 +123,7 @@ fn bring(run: &mut Run, member: &Member, end: Ending) {
     };
     if outweighs {
         run.ending = Some(Box::new(end));
+        run.fault = fault;
     }
 }
 
@@ -179,6 +181,7 @@ fn revive(run: &mut Run) {
     let lost = run.members.iter_mut().filter(|m| m.state == RunState::Lost);
     lost.for_each(|m| m.state = RunState::Unreachable);
     run.exit_code = None;
+    run.fault = None;
 }
 
 fn go_on(run: &mut Run, news: &News, now: Timestamp) {

@@ -77,7 +77,7 @@ impl Course {
 
     /// Whether an instance fails again and again with a version that nobody wants any more: neither where this rollout goes nor where it came
     /// from. It would be down until its turn comes, which may never be: it is what those before it have to wait for.
-    const fn is_given_up(&self, record: &InstanceRecord, run: &Run) -> bool {
+    fn is_given_up(&self, record: &InstanceRecord, run: &Run) -> bool {
         let known = self.base != 0 && run.spec_version != self.base;
         let goes_on = self.below > 0;
         known && goes_on && record.is_crash_looping()

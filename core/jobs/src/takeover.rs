@@ -28,6 +28,7 @@ pub fn take_over(of: &Takeover<'_>) -> Option<InstanceRecord> {
     record.ended = record.ended.filter(|e| *e != Ended::Stopped);
     if let Some(former) = of.former {
         record.attempts = record.attempts.max(former.attempts);
+        record.platform_failures = record.platform_failures.max(former.platform_failures);
         record.not_before = record.not_before.max(former.not_before.min(of.wait_until));
         if record.failure.is_none() {
             record.failure.clone_from(&former.failure);

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::id::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId, Version,
 };
+use crate::platform::PlatformCause;
 use crate::pod::{Member, MemberId};
 use crate::range::RangeSet;
 use crate::reason::{Reason, ReasonCode};
@@ -97,6 +98,9 @@ pub struct Run {
     pub ending: Option<Box<Ending>>,
     /// Of a gang that is tried again as a whole: to which of its tries it belongs, from 1; 0: to none.
     pub gang_try: u32,
+    /// The fault of the platform by which it ended; `None`: it has not, or by none. Of a pod that is coming to
+    /// its end, that of the member that brings it.
+    pub fault: Option<PlatformCause>,
 }
 
 /// Which probes a run has.
@@ -138,6 +142,7 @@ impl Run {
             members: ThinVec::new(),
             ending: None,
             gang_try: 0,
+            fault: None,
         }
     }
 
@@ -259,6 +264,8 @@ pub struct InstanceRecord {
     pub older: ThinVec<Run>,
     /// Failed runs that count against `retry.limit`.
     pub attempts: u32,
+    /// Runs in a row that ended by the platform. One that ran well ends the row, and so does any other end.
+    pub platform_failures: u16,
     /// The next run may not begin before (a stored backoff).
     pub not_before: Timestamp,
     /// How its goal was met.
@@ -271,7 +278,7 @@ pub struct InstanceRecord {
     pub volume: Option<Box<HeldVolume>>,
     /// The latest version, in the words of a run's, of which a run has failed; 0: none has.
     pub failed_version: u32,
-    /// How the latest of the runs ended that `attempts` counts.
+    /// How the latest of the runs ended that `attempts` or `platform_failures` counts.
     pub failure: Option<Box<Failure>>,
 }
 

@@ -137,6 +137,32 @@ pub fn platform_cause(source: EndSource, reason: &str, message: &str) -> Option<
     }
 }
 
+/// By which fault of the platform a launch was dropped; `None`: by none that counts.
+///
+/// A dropped launch never ran, so nothing of the run can explain the drop. It counts whatever its reason is,
+/// also one of a later Mesos, but for those that a stale offer, a race of a failover, a kill or an operator
+/// explains, or that the job itself is refused by: it would be repeated without end.
+#[must_use]
+pub fn drop_cause(source: EndSource, reason: &str, message: &str) -> Option<PlatformCause> {
+    let is_explained = matches!(
+        reason,
+        "INVALID_OFFERS"
+            | "MASTER_DISCONNECTED"
+            | "TASK_KILLED_DURING_LAUNCH"
+            | "CONTAINER_PREEMPTED"
+            | "AGENT_DRAINING"
+            | "AGENT_REMOVED_BY_OPERATOR"
+            | "FRAMEWORK_REMOVED"
+            | "TASK_INVALID"
+            | "TASK_UNAUTHORIZED"
+            | "TASK_GROUP_INVALID"
+            | "TASK_GROUP_UNAUTHORIZED"
+            | "INVALID_FRAMEWORKID"
+    );
+    let is_known = platform_cause(source, reason, message);
+    is_known.or_else(|| (!is_explained && source != EndSource::Executor).then_some(PlatformCause::Agent))
+}
+
 /// What a launch of a container failed by. Mesos gives one reason for all, and says more only in words.
 fn of_launch(message: &str) -> PlatformCause {
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
@@ -233,6 +259,29 @@ mod tests {
                     "{source:?} {reason}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_drop_counts_unless_a_stale_offer_a_failover_a_kill_or_an_operator_explains_it() {
+        for (source, reason, expected) in [
+            (Agent, "EXECUTOR_TERMINATED", Some(PlatformCause::Executor)),
+            (Agent, "GC_ERROR", Some(PlatformCause::Agent)),
+            (Agent, "A_REASON_OF_TOMORROW", Some(PlatformCause::Agent)),
+            (Agent, "", Some(PlatformCause::Agent)),
+            (Agent, "RECONCILIATION", Some(PlatformCause::Agent)),
+            (Master, "AGENT_DISCONNECTED", Some(PlatformCause::Agent)),
+            (Master, "INVALID_OFFERS", None),
+            (Master, "MASTER_DISCONNECTED", None),
+            (Agent, "TASK_KILLED_DURING_LAUNCH", None),
+            (Agent, "AGENT_DRAINING", None),
+            (Agent, "CONTAINER_PREEMPTED", None),
+            (Master, "AGENT_REMOVED_BY_OPERATOR", None),
+            (Master, "FRAMEWORK_REMOVED", None),
+            (Agent, "TASK_INVALID", None),
+            (Executor, "A_REASON_OF_TOMORROW", None),
+        ] {
+            assert_eq!(drop_cause(source, reason, ""), expected, "{source:?} {reason}");
         }
     }
 

@@ -32,6 +32,7 @@ impl GroupSpec {
             instances: self.instances,
             max_running: self.max_running,
             retry: self.retry,
+            platform_retry: self.platform_retry,
             drain: self.drain,
             max_unavailable: self.max_unavailable,
             // It cannot change, but for how it is looked after.

@@ -124,6 +124,9 @@ pub struct GroupSpec {
     pub siting: Siting,
     /// Retries of failed runs.
     pub retry: Retry,
+    /// Starts in a row that may fail by the platform, after which an instance has failed; one that runs for
+    /// ever is tried again without end.
+    pub platform_retry: u32,
     /// What follows the end of a run, for jobs of kind batch.
     pub restart: Restart,
     /// From when an available run is to end, and is among the endpoints no more, to SIGTERM.
@@ -270,6 +273,7 @@ impl GroupSpec {
             constraints: Vec::new(),
             siting: defaults::siting(kind),
             retry: defaults::retry(kind),
+            platform_retry: defaults::platform_retry(kind),
             restart: Restart::OnFailure,
             drain: Span::ZERO,
             grace: defaults::GRACE,
@@ -339,6 +343,9 @@ pub mod defaults {
         max_backoff: Span::minutes(5),
         no_retry_exit_codes: ExitCodes::NONE,
     };
+    /// Starts in a row that fail by the platform, of ten hosts where there are as many: one broken host, or
+    /// a rack of them, is no reason to give up, and what fails on ten is the job's.
+    pub const PLATFORM_RETRY: u32 = 10;
     /// A silent host's runs are replaced after this (section 5).
     pub const ON_UNREACHABLE: OnSilence = OnSilence::Replace(Span::minutes(5));
     /// A daemon of a silent host can be nowhere else: it is given up when its host has been silent for long enough to be gone.
@@ -396,6 +403,15 @@ pub mod defaults {
     pub const HEALTH_GRACE: Span = Span::seconds(30);
     /// Three in a row: one lost packet and one coincidence are forgiven.
     pub const HEALTH_FAILURES: u32 = 3;
+
+    /// Starts in a row that fail by the platform, after which an instance of this kind has failed.
+    #[must_use]
+    pub const fn platform_retry(kind: JobKind) -> u32 {
+        match kind {
+            JobKind::Batch => PLATFORM_RETRY,
+            JobKind::Service | JobKind::Stateful | JobKind::Daemon => u32::MAX,
+        }
+    }
 
     /// Failed runs after which an instance of this kind has failed.
     #[must_use]

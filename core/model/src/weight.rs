@@ -29,7 +29,7 @@ impl Run {
         let ending = self.ending.as_ref().map_or(0, |e| e.reason.weight() + SMALL);
         let host = self.host.as_str().len() + self.hostname.len() + SMALL;
         let revocable = self.revocable.as_ref().map_or(0, |_| 3 * SMALL);
-        180 + self.reason.weight()
+        183 + self.reason.weight()
             + stopping
             + ending
             + host
@@ -57,7 +57,7 @@ impl InstanceRecord {
         let volume = self.volume.as_ref().map_or(0, |v| {
             v.id.as_str().len() + v.host.as_str().len() + v.hostname.len() + 3 * SMALL
         });
-        96 + runs.sum::<usize>() + avoid.sum::<usize>() + failure + volume
+        104 + runs.sum::<usize>() + avoid.sum::<usize>() + failure + volume
     }
 }
 

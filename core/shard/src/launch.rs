@@ -127,6 +127,7 @@ impl Shard {
             exit_code: None,
             healthy: None,
             ready: None,
+            fault: None,
             at: None,
         };
         let launching = self

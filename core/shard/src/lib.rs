@@ -28,6 +28,7 @@ mod drain;
 mod driver;
 mod drivers;
 mod effects;
+mod elsewhere;
 mod event;
 mod fits;
 mod forget;

@@ -285,6 +285,7 @@ impl Shard {
             exit_code: None,
             healthy: None,
             ready: None,
+            fault: None,
             at: None,
         };
         if self.picture.run(run).is_some_and(|r| r.state == RunState::Lost) {

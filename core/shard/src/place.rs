@@ -120,6 +120,12 @@ impl Placing {
         }
     }
 
+    /// What is offered is not what a group is to have: what was refused before is asked for again.
+    pub(crate) fn ask_for_offers(&mut self, group: u32, revivals: u64) {
+        self.hunger_anew(group, revivals);
+        self.seek(group, revivals);
+    }
+
     /// Whether a round is under way.
     fn is_at_work(&self) -> bool {
         self.asked_at.is_some() || !self.round.is_empty()
@@ -363,7 +369,12 @@ impl Shard {
         let mut by_host: BTreeMap<HostId, Vec<RunAt>> = BTreeMap::new();
         self.note_tries(answer);
         let overtaken = self.overtaken_gangs(answer, &room);
+        let held_back = self.choices_held_back(answer);
         for choice in &answer.choices {
+            if held_back.contains(&choice.instance) {
+                self.placing.partial = true;
+                continue;
+            }
             let stands = !overtaken.contains(&choice.instance.job);
             let at = room.get_mut(&choice.host).filter(|_| stands);
             let begun = at.and_then(|at| self.intend(choice, at));

@@ -10,7 +10,7 @@ use crate::Shard;
 use crate::picture::RunAt;
 use echelon_core_hosts::{TaskState, TaskStatus};
 use echelon_core_model::directive::ReportPart;
-use echelon_core_model::platform::{PlatformCause, platform_cause};
+use echelon_core_model::platform::{PlatformCause, drop_cause, platform_cause};
 use echelon_core_model::starts::{
     GroupStarts, HostHash, MOST_FAILED_HOSTS, MOST_START_GROUPS, START_PROVEN, START_WINDOW, StartCounts,
     StartGroup,
@@ -189,6 +189,16 @@ impl Starts {
         let left_out = others.sum::<u64>() + u64::from(self.others.begun());
         groups.truncate(MOST_START_GROUPS);
         StartCounts { groups, left_out }
+    }
+}
+
+/// The fault of the platform by which a status says that its task ended: what `platform_retry` counts.
+pub(crate) fn fault_of(status: &TaskStatus) -> Option<PlatformCause> {
+    let source = status.source.filter(|_| status.healthy != Some(false))?;
+    match status.state {
+        TaskState::Dropped => drop_cause(source, &status.reason, &status.message),
+        TaskState::Failed | TaskState::Gone => platform_cause(source, &status.reason, &status.message),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::picture::At;
 use crate::purpose::Purpose;
 use crate::{Phase, Shard};
-use echelon_core_jobs::{Takeover, take_over};
+use echelon_core_jobs::{MOST_PLATFORM_BACKOFF, Takeover, take_over};
 use echelon_core_model::bucket::BLOCK_SIZE;
 use echelon_core_model::instance::{Block, InstanceRecord};
 use echelon_core_model::spec::defaults::RETRY;
@@ -146,7 +146,8 @@ impl Shard {
             .collect();
         let longest = group
             .group_spec()
-            .map_or(RETRY.max_backoff, |s| s.retry.max_backoff);
+            .map_or(RETRY.max_backoff, |s| s.retry.max_backoff)
+            .max(MOST_PLATFORM_BACKOFF);
         let wait_until = self.now.plus(longest);
         for n in touched.numbers().collect::<Vec<_>>() {
             let own = self.picture.record((number, n)).cloned();

@@ -5,6 +5,7 @@ use crate::Shard;
 use crate::effects::Then;
 use crate::kill::Target;
 use crate::picture::{At, RunAt};
+use crate::starts::fault_of;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle, settle_older};
 use echelon_core_model::gang::OnMemberFailure;
@@ -224,6 +225,7 @@ impl Shard {
         Some(Policy {
             kind: job.kind,
             retry: spec.retry,
+            platform_retry: spec.platform_retry,
             restart: spec.restart,
             gang: job
                 .gang
@@ -269,6 +271,7 @@ fn news(status: &TaskStatus) -> News {
         exit_code: exit_code(status),
         healthy: status.healthy,
         ready: status.ready,
+        fault: fault_of(status),
         at: status.at,
     }
 }

@@ -295,6 +295,7 @@ impl Shard {
                         exit_code: None,
                         healthy: None,
                         ready: None,
+                        fault: None,
                         at: None,
                     };
                     self.take_in_news(run, &news);

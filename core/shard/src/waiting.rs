@@ -3,6 +3,7 @@
 use crate::Shard;
 use crate::gangs;
 use crate::group::Group;
+use echelon_core_model::instance::InstanceRecord;
 use echelon_core_model::{Generation, InstanceNumber, RangeSet, Reason, ReasonCode, Timestamp};
 
 /// What keeps the whole shard from starting anything, if so.
@@ -66,7 +67,18 @@ impl Group {
             .iter()
             .filter(here)
             .partition(|n| self.crash_looping.contains(n));
+        let (by_platform, backing_off): (Vec<&InstanceNumber>, Vec<&InstanceNumber>) =
+            backing_off.into_iter().partition(|n| {
+                self.record(**n)
+                    .is_some_and(InstanceRecord::awaits_platform_retry)
+            });
+        let example = by_platform.first().and_then(|n| self.record(**n));
+        let retry = example.map_or(
+            ReasonCode::PlatformRetry.into(),
+            InstanceRecord::last_platform_failure,
+        );
         let (looping, backing_off) = (count(looping.len()), count(backing_off.len()));
+        let by_platform = count(by_platform.len());
         let withheld = count(self.withheld.iter().filter(here).count());
         let crowded = count(self.crowded.iter().filter(here).count());
         let startable = self.startable.get(&generation).map_or(0, RangeSet::count);
@@ -76,6 +88,7 @@ impl Group {
         let mut out = vec![
             (Reason::new(ReasonCode::Backoff), backing_off),
             (Reason::new(ReasonCode::CrashLooping), looping),
+            (retry, by_platform),
             (Reason::new(ReasonCode::AwaitingGrant), startable - openings),
             (Reason::new(ReasonCode::Moved), untaken),
             (Reason::new(ReasonCode::MassLoss), withheld),

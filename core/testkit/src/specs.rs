@@ -289,6 +289,7 @@ fn groups() -> impl Strategy<Value = GroupSpec> {
                 max_backoff: s.1,
                 no_retry_exit_codes: r.1.into_iter().collect(),
             },
+            platform_retry: n.3 / 2,
             restart: r.0,
             max_start: r.2,
             max_unavailable: if n.4 % 2 == 0 {

@@ -55,6 +55,7 @@ fn summary(seen: &InstanceSeen) -> Markup {
             @if let Some(part) = &i.cluster { dt { "Cluster" } dd { (part.name) " (" (health(part.health)) ")" } }
             @if i.is_stale() { dt { "Shown" } dd.warn { (unconfirmed_for(i.age())) } }
             @if let Some(r) = record.filter(|r| r.attempts > 0) { dt { "Failed runs" } dd { (r.attempts) } }
+            @if let Some(r) = record.filter(|r| r.platform_failures > 0) { dt { "Ended by the platform in a row" } dd { (r.platform_failures) } }
         }
         @for run in runs { (one_run(seen, run)) }
     }

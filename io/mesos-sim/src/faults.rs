@@ -46,6 +46,11 @@ enum Asked {
         #[serde(default)]
         memory_mib: u64,
     },
+    /// An agent drops each task that comes from now on, with this message; without one it starts them again.
+    StartsFail {
+        agent: String,
+        message: Option<String>,
+    },
     RescindAll {},
     Updates {
         #[serde(default)]
@@ -140,6 +145,7 @@ fn wish(engine: &Engine, asked: Asked) -> Wish {
             cpus,
             memory_mib,
         } => Fault::Lent(agent(name), Bundle::of(cpus, memory_mib, 0)),
+        Asked::StartsFail { agent: name, message } => Fault::StartsFail(agent(name), message),
         Asked::RescindAll {} => Fault::RescindAll,
         Asked::Updates {
             delay_ms,

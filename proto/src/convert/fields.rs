@@ -1,6 +1,7 @@
 //! Reading of single fields, shared by all conversions below.
 
 use super::{FieldError, FieldProblem, Wire};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::range::{InstanceRange, RangeSet};
 use echelon_core_model::{
     ClusterId, Generation, GroupName, JobId, ReasonCode, RunState, Timestamp, VolumeId,
@@ -143,6 +144,15 @@ pub fn reason_code(field: &str, number: u32) -> Result<ReasonCode, FieldError> {
 pub fn run_state(field: &str, number: u32) -> Result<RunState, FieldError> {
     let state = u8::try_from(number).ok().and_then(RunState::from_number);
     state.ok_or_else(|| FieldError::new(field, FieldProblem::Unknown(number.into())))
+}
+
+/// A fault of the platform by its number, where there is one.
+pub fn platform_cause(field: &str, number: Option<u32>) -> Result<Option<PlatformCause>, FieldError> {
+    let known = |number: u32| {
+        let unknown = FieldProblem::Unknown(i64::from(number));
+        PlatformCause::from_number(number).ok_or_else(|| FieldError::new(field, unknown))
+    };
+    number.map(known).transpose()
 }
 
 /// A moment that may be unknown.

@@ -53,6 +53,8 @@ const COUNTER: Range = Range::up_to(i32::MAX as i128);
 /// A stable number of a state, a kind or a reason.
 const CODE: Range = Range::up_to(u16::MAX as i128);
 const PORT: Range = Range::up_to(u16::MAX as i128);
+/// Failures in a row that are counted at most.
+const SHORT: Range = Range::up_to(u16::MAX as i128);
 /// What a cluster or a pool has of a resource.
 const AMOUNT: Range = Range::up_to(1 << 60);
 /// The number of an instance, or the end of a range of them.
@@ -166,6 +168,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("exit_code", EXIT),
     ("failed", WHOLE),
     ("failed_version", COUNTER),
+    ("fault", CODE),
     ("first", INSTANCE),
     ("first_behind", INSTANCE),
     ("forgiven", WHOLE),
@@ -204,6 +207,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("outdated", WHOLE),
     ("part_number", STAMP),
     ("pieces", COUNTER),
+    ("platform_failures", SHORT),
     ("preempted", WHOLE),
     ("preempting", WHOLE),
     ("proof", DRAWN),

@@ -25,6 +25,7 @@ use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
 use echelon_core_model::job::{Desired, Goal, Head, JobState, Progress, Verdict, Waiting};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
 use echelon_core_model::pool::{Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::reason::Shortfall;
@@ -509,6 +510,7 @@ fn run() -> impl Strategy<Value = Run> {
             members: members.into(),
             ending: ending.map(Box::new),
             gang_try: spec_version / 2,
+            fault: exit_code.and_then(|code| PlatformCause::from_number(code.unsigned_abs() % 6)),
         }
     })
 }
@@ -533,6 +535,7 @@ fn record() -> impl Strategy<Value = InstanceRecord> {
                 run,
                 older: older.into(),
                 attempts,
+                platform_failures: u16::try_from(attempts % 65_536).unwrap(),
                 not_before,
                 ended,
                 unsettled,

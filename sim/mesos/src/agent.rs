@@ -42,6 +42,8 @@ pub(crate) struct Agent {
     pub confirmations: BTreeMap<[u8; 16], Confirmation>,
     /// Executors of command tasks that have ended but are still closing, with the time at which they are gone (rule R75).
     pub closing: VecDeque<(Timestamp, TaskKey)>,
+    /// It drops each task that comes, with these words; `None`: it starts them.
+    pub drops: Option<Arc<str>>,
 }
 
 /// A task on an agent.
@@ -212,6 +214,7 @@ impl Agent {
             frameworks: BTreeMap::new(),
             confirmations: BTreeMap::new(),
             closing: VecDeque::new(),
+            drops: None,
         }
     }
 

@@ -2,11 +2,12 @@
 //! acknowledged. For that long nobody can have its name (rule R75).
 
 use crate::cluster::Cluster;
-use crate::id::{ExecutorRun, Run};
+use crate::id::{AgentId, ExecutorRun, Run};
 use crate::shared_executor::Place;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
+use std::sync::Arc;
 
 /// How long a command executor takes to close after it has told the end of its task.
 const CLOSING: Span = Span::seconds(1);
@@ -45,16 +46,20 @@ impl Cluster {
 
     /// The agent refuses a task whose executor is still there.
     pub(crate) fn drop_reused(&mut self, run: &Run, place: Option<&Place>, now: Timestamp) {
-        let known = self.master.frameworks.get(&run.framework);
-        let state = known.map_or(TaskState::TaskDropped, |framework| {
-            framework.or_lost(TaskState::TaskDropped)
-        });
-        let Some(place) = place else {
-            let words = "Cannot reuse an already existing executor for a command task";
-            return self.agent_says(run, state, (Reason::TaskInvalid, words), now);
-        };
-        let words = "Master wants to launch executor, but one already exists";
+        if place.is_some() {
+            let words = "Master wants to launch executor, but one already exists";
+            return self.drop_start(run, place, words, now);
+        }
+        let words = "Cannot reuse an already existing executor for a command task";
+        let state = self.dropped_state(run);
+        self.agent_says(run, state, (Reason::TaskInvalid, words), now);
+    }
+
+    /// The agent cannot start the executor of a task.
+    pub(crate) fn drop_start(&mut self, run: &Run, place: Option<&Place>, words: &str, now: Timestamp) {
+        let state = self.dropped_state(run);
         self.agent_says(run, state, (Reason::ExecutorTerminated, words), now);
+        let Some(place) = place else { return };
         // It never began.
         let executor = ExecutorRun {
             agent: run.agent.clone(),
@@ -63,5 +68,21 @@ impl Cluster {
             container: place.container,
         };
         self.executor_exited(&executor, -1, now);
+    }
+
+    fn dropped_state(&self, run: &Run) -> TaskState {
+        let known = self.master.frameworks.get(&run.framework);
+        known.map_or(TaskState::TaskDropped, |framework| {
+            framework.or_lost(TaskState::TaskDropped)
+        })
+    }
+
+    /// An agent drops each task from now on, or starts them again. Whether it is known.
+    pub(crate) fn fail_starts(&mut self, agent: &AgentId, words: Option<String>) -> bool {
+        let known = self.agents.get_mut(agent);
+        known.is_some_and(|agent| {
+            agent.drops = words.map(Arc::from);
+            true
+        })
     }
 }

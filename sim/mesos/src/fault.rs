@@ -45,6 +45,9 @@ pub enum Fault {
     MasterFailover(Registry, Span),
     /// An agent lends this much from now on, and ends what runs on more.
     Lent(AgentId, Bundle),
+    /// An agent drops each task that comes from now on, with these words: it cannot make its folder, or does not
+    /// know its user. `None`: it starts them again.
+    StartsFail(AgentId, Option<String>),
     /// Every open offer is taken back.
     RescindAll,
     /// From now on updates come like this.
@@ -99,6 +102,7 @@ impl Cluster {
                 self.tick(now);
             }
             Fault::Lent(agent, estimate) => known(self.lend(&agent, &estimate, now), &agent)?,
+            Fault::StartsFail(agent, words) => known(self.fail_starts(&agent, words), &agent)?,
             Fault::RescindAll => {
                 let open: Vec<u64> = self.master.offers.keys().copied().collect();
                 open.into_iter().for_each(|number| self.rescind(number));

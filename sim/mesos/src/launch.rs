@@ -65,6 +65,12 @@ impl Cluster {
             self.note(&run, task);
             return self.drop_reused(&run, place.as_deref(), now);
         }
+        let drops = self.agents.get(&run.agent).and_then(|agent| agent.drops.clone());
+        if let Some(words) = drops {
+            task.phase = Phase::Ended;
+            self.note(&run, task);
+            return self.drop_start(&run, place.as_deref(), &words, now);
+        }
         self.note(&run, task.clone());
         match &self.config.executors {
             Executors::Virtual(how) => {

@@ -63,6 +63,7 @@ impl World {
             federation: FederationNotes::default(),
             moved: 0,
             accepted: 0,
+            dropped: 0,
             steps: 0,
             options,
         };

@@ -62,6 +62,22 @@ pub enum Fault {
         /// So many cores.
         cores: u64,
     },
+    /// An agent of a cluster drops each task that comes, for this long.
+    FailStarts {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its agents.
+        agent: usize,
+        /// How long.
+        span: Span,
+    },
+    /// It starts tasks again.
+    MendStarts {
+        /// The cluster.
+        cluster: usize,
+        /// Which of its agents.
+        agent: usize,
+    },
     /// An operator switches kills off for this long.
     KillsOff(Span),
     /// A cluster joins.
@@ -176,6 +192,14 @@ impl World {
                 cores: self.dice.faults.below(self.options.lent + 1),
             };
             self.plan_fault(lend);
+        }
+        for _ in 0..rates.starts {
+            let fail = Fault::FailStarts {
+                cluster: self.dice.faults.index(self.options.clusters),
+                agent: self.dice.faults.index(self.options.hosts),
+                span: self.dice.faults.span(Span::seconds(10), Span::minutes(2)),
+            };
+            self.plan_fault(fail);
         }
         for _ in 0..rates.drains {
             let drain = Fault::Drain {
@@ -292,6 +316,13 @@ impl World {
                     self.lend(cluster, &id, cores);
                 }
             }
+            Fault::FailStarts { cluster, agent, span } => {
+                let words = "Failed to create executor directory: No space left on device";
+                self.set_starts(cluster, agent, Some(words.to_owned()));
+                let mend = Fault::MendStarts { cluster, agent };
+                self.queue.plan(self.now.plus(span), Item::Fault(mend));
+            }
+            Fault::MendStarts { cluster, agent } => self.set_starts(cluster, agent, None),
             Fault::KillsOff(span) => self.switch_kills_off(span),
             Fault::Drain { cluster, host, span } => self.want_empty(cluster, host, span),
             Fault::Move { cluster, host, span } => self.move_host(cluster, host, span),

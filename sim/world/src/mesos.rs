@@ -254,6 +254,7 @@ impl World {
             }
             if let Event::Update(status) = &event {
                 self.facts.told(status);
+                self.dropped += u64::from(status.state == TaskState::Dropped);
                 // A kill changes nothing that was not decided before.
                 if !matches!(
                     status.state,
@@ -424,6 +425,18 @@ impl World {
         let now = self.now;
         if let Some(c) = self.clusters.get_mut(cluster) {
             c.mesos.lend(id, &sim::Bundle::of(cores, 0, 0), now);
+        }
+        self.flush_mesos(cluster);
+    }
+
+    /// An agent drops each task from now on with these words, or starts them again.
+    pub(crate) fn set_starts(&mut self, cluster: usize, agent: usize, words: Option<String>) {
+        let now = self.now;
+        if let Some(c) = self.clusters.get_mut(cluster) {
+            let id = c.mesos.agent_ids().nth(agent).cloned();
+            // A cluster that was removed has none.
+            let done = id.map(|id| c.mesos.inject(sim::Fault::StartsFail(id, words), now));
+            drop(done);
         }
         self.flush_mesos(cluster);
     }

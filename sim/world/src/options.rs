@@ -83,6 +83,8 @@ pub struct FaultRates {
     pub trees: u32,
     /// Hosts that lend another amount for a while, and end what runs on more.
     pub estimates: u32,
+    /// Agents that drop each task that comes, for a while.
+    pub starts: u32,
     /// Storage operations in a thousand whose outcome the caller does not learn, half of them after they took effect.
     pub storage: u32,
     /// Of a thousand reads of specs by shards so many come late, by up to 20 seconds.
@@ -137,6 +139,7 @@ impl Options {
                 switches: 0,
                 trees: 0,
                 estimates: 0,
+                starts: 0,
                 storage: 0,
                 late_specs: 0,
                 calls: 0,

@@ -166,6 +166,8 @@ pub struct World {
     pub(crate) moved: u64,
     /// Mass losses that an operator accepted.
     pub(crate) accepted: u64,
+    /// Reports of agents that they drop a task.
+    pub(crate) dropped: u64,
     pub(crate) steps: u64,
     pub(crate) sites: Sites,
     pub(crate) federation: FederationNotes,
@@ -190,6 +192,8 @@ pub struct Outcome {
     pub moved: u64,
     /// Mass losses that an operator accepted.
     pub accepted: u64,
+    /// Reports of agents that they drop a task, those that came again counted.
+    pub dropped: u64,
     /// Times that storage was put back and resumed.
     pub resumed: u64,
     /// Runs that were stopped to make capacity, in a world under pressure.
@@ -241,6 +245,7 @@ impl World {
             withheld: self.switch.withheld,
             moved: self.moved,
             accepted: self.accepted,
+            dropped: self.dropped,
             resumed: self.backups.resumed,
             preempted: self.pressure.preempted(),
             leaderships: self.leaderships(),

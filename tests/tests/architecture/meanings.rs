@@ -2,6 +2,7 @@
 
 use crate::tree;
 use echelon_core_hosts::meaning::{Meaning, REASONS, STATES};
+use echelon_core_model::platform::{EndSource, platform_cause};
 
 const PAGE: &str = "docs/mesos-reasons.md";
 
@@ -13,6 +14,31 @@ writes this page anew). Where a state and a reason come together, the reason's c
 of its own is shown behind it, or the sentence of the last column where Mesos says nothing.
 
 ";
+
+const PLATFORM: &str = "\
+## What counts as a fault of the platform
+
+A run that ends like this counts against `platform_retry` of its group, and not against `retry`. A dropped task (`TASK_DROPPED`) counts
+against it with any reason, but for `INVALID_OFFERS`, `MASTER_DISCONNECTED`, and reasons that say that the job, a kill or an operator
+was the cause. What an operator or we ended never counts.
+
+| Mesos' reason, after `REASON_` | reported by | what is at fault |
+| --- | --- | --- |
+";
+
+/// The row of a reason by which the platform ends runs; `None`: it does not.
+fn platform_row(m: &Meaning) -> Option<String> {
+    let cause = |source| platform_cause(source, m.word, "");
+    let sources = [
+        (EndSource::Executor, "executor"),
+        (EndSource::Agent, "agent"),
+        (EndSource::Master, "master"),
+    ];
+    let found = sources.into_iter().find_map(|(source, _)| cause(source))?;
+    let words = sources.into_iter().filter(|(source, _)| cause(*source).is_some());
+    let words: Vec<&str> = words.map(|(_, word)| word).collect();
+    Some(format!("| `{}` | {} | {found} |\n", m.word, words.join(", ")))
+}
 
 fn row(m: &Meaning) -> String {
     let code = m
@@ -38,6 +64,8 @@ fn page() -> String {
         out.extend(all.into_iter().map(row));
         out.push('\n');
     }
+    out.push_str(PLATFORM);
+    out.extend(REASONS.iter().filter_map(platform_row));
     out.truncate(out.trim_end().len());
     out.push('\n');
     out

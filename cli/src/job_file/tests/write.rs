@@ -124,6 +124,7 @@ fn every_default_is_written_out() {
       limit: 3
       backoff: 1s
       max_backoff: 5m
+    platform_retry: 10
     restart: on-failure
     drain: 0s
     grace: 10s

@@ -261,6 +261,9 @@ impl Scene {
             return (run.reason.clone(), Some(run.since));
         }
         if let Some(run) = run.filter(|_| waits) {
+            if let Some(reason) = record.and_then(|r| r.platform_retry(self.now)) {
+                return (reason, Some(run.since));
+            }
             let last = run.reason.to_string();
             return (Reason::new(ReasonCode::Backoff).at(last), Some(run.since));
         }

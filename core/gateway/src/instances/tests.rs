@@ -6,6 +6,7 @@ use echelon_core_model::cluster::MassLoss;
 use echelon_core_model::health::Health;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::{
     ClusterId, Generation, HostId, InstanceNumber, InstanceRange, JobId, Reason, ReasonCode, Span, Version,
@@ -320,6 +321,18 @@ fn every_pending_instance_has_its_reason() {
     };
     let mut case = case.record("a", 0, backing_off);
     assert_eq!(reason(&mut case), ReasonCode::Backoff);
+    let mut by_platform = InstanceRecord {
+        platform_failures: 2,
+        not_before: NOW.plus(Span::seconds(5)),
+        ..in_state(RunState::Failed, 1)
+    };
+    by_platform.run.as_mut().unwrap().fault = Some(PlatformCause::Agent);
+    let mut case = case.record("a", 0, by_platform);
+    let shown = case.list(InstanceFilter::default(), 1, None).page.items.remove(0);
+    assert_eq!(shown.reason.code, ReasonCode::PlatformRetry);
+    let words = shown.reason.to_string();
+    assert!(words.contains("2 in a row, the last failed on host "), "{words}");
+    assert!(words.ends_with("next try in 5s)"), "{words}");
     let again = InstanceRecord {
         attempts: 3,
         not_before: NOW.plus(Span::seconds(5)),

@@ -124,6 +124,12 @@ fn volume(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {
 fn times(g: &GroupSpec, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");
     out.check(g.retry.limit >= 1, at("retry.limit"), "must be 1 or more");
+    let tries = g.platform_retry;
+    out.check(
+        (1..=u32::from(u16::MAX)).contains(&tries) || tries == u32::MAX,
+        at("platform_retry"),
+        "must be 1 to 65535, or 4294967295 for ever",
+    );
     out.check(
         g.retry.backoff <= g.retry.max_backoff,
         at("retry.backoff"),

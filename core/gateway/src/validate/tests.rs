@@ -198,6 +198,14 @@ fn each_rule_of_a_group_names_its_field() {
     );
     check(|s| s.groups[0].retry.limit = 0, "spec.groups[0].retry.limit");
     check(
+        |s| s.groups[0].platform_retry = 0,
+        "spec.groups[0].platform_retry",
+    );
+    check(
+        |s| s.groups[0].platform_retry = 65_536,
+        "spec.groups[0].platform_retry",
+    );
+    check(
         |s| s.groups[0].retry.backoff = Span::minutes(6),
         "spec.groups[0].retry.backoff",
     );

@@ -9,6 +9,8 @@ mod hearing;
 #[cfg(test)]
 mod next;
 #[cfg(test)]
+mod platform;
+#[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod rollout;
@@ -52,6 +54,7 @@ pub(crate) fn policy(kind: JobKind) -> Policy {
     Policy {
         kind,
         retry: defaults::retry(kind),
+        platform_retry: defaults::platform_retry(kind),
         restart: Restart::OnFailure,
         gang: OnMemberFailure::Member,
         healthy_after: Span::minutes(5),
@@ -67,6 +70,7 @@ pub(crate) fn news(told: Told) -> News {
         exit_code: None,
         healthy: None,
         ready: None,
+        fault: None,
         at: None,
     }
 }

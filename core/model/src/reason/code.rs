@@ -147,6 +147,8 @@ reason_codes! {
     LaunchFailed = 45,
     /// The cluster's shard has a Mesos role for which nothing can be reserved.
     NoVolumes = 46,
+    /// Its last run ended by the platform: it waits before it is tried again, on another host where there is one.
+    PlatformRetry = 47,
     /// A retry waits for its backoff.
     Backoff = 50,
     /// The command ended with status 0.
@@ -318,6 +320,7 @@ impl ReasonCode {
                 | Self::KillsOff
                 | Self::RowRefused
                 | Self::CrashLooping
+                | Self::PlatformRetry
                 | Self::RowUnread
                 | Self::TooManyOlderRuns
         )

@@ -37,11 +37,14 @@ impl ReasonCode {
                 "the shard's Mesos role is `*`, for which no disk can be reserved; set `mesos_role` in its configuration"
             }
             Self::Launching => "the launch is on its way to Mesos",
-            Self::LaunchDropped => "Mesos did not take the launch; it is tried again",
+            Self::LaunchDropped => "Mesos did not take the launch",
             Self::LaunchInvalid => "Mesos refused the task as invalid",
             Self::Starting => "its host prepares it",
             Self::LaunchUnauthorized => "Mesos' access rules forbid it",
             Self::LaunchFailed => "its host could not make its container",
+            Self::PlatformRetry => {
+                "a host could not run it; waits before the next try, on another host where there is one"
+            }
             Self::Backoff => "waits before the next try",
             Self::Succeeded => "the command ended with status 0",
             Self::Failed => "the command failed",

@@ -86,6 +86,7 @@ pub(crate) fn keeps_from_beginning(code: ReasonCode) -> bool {
             | ReasonCode::GangWaits
             | ReasonCode::Backoff
             | ReasonCode::CrashLooping
+            | ReasonCode::PlatformRetry
             | ReasonCode::MassLoss
             | ReasonCode::TooManyOlderRuns
             | ReasonCode::KillsOff

@@ -63,6 +63,14 @@ pub struct Cluster {
     pub loses_ends: bool,
     /// Whether accepted tasks start by themselves.
     pub starts: bool,
+    /// Agents that drop each task that they are to start: what the agent says.
+    pub drops_at: BTreeMap<HostId, String>,
+    /// Hosts whose offers were declined, and come again when they are asked for.
+    pub declined: BTreeSet<HostId>,
+    /// Hosts whose offers never come.
+    pub hoarded: BTreeSet<HostId>,
+    /// Tasks by the host that they were launched on, those that it dropped counted.
+    pub launched: BTreeMap<HostId, usize>,
     /// Accepts are swallowed.
     pub drops_accepts: bool,
     pub framework: String,
@@ -173,7 +181,8 @@ impl Cluster {
                 ..Resources::ZERO
             };
             let free = room.minus(self.used(&host)).minus(offered).minus(reserved);
-            if free.cpus == 0 || self.silent.contains(&host) || self.drained.contains(&host) {
+            let withheld = self.declined.contains(&host) || self.hoarded.contains(&host);
+            if withheld || free.cpus == 0 || self.silent.contains(&host) || self.drained.contains(&host) {
                 continue;
             }
             let id = format!("offer-{}", self.next());
@@ -335,6 +344,7 @@ impl Cluster {
             }
             Call::Revive => {
                 self.suppressed = false;
+                self.declined.clear();
                 self.offer();
             }
             Call::Suppress => self.suppressed = true,
@@ -438,6 +448,7 @@ impl Cluster {
         let offered = offers.iter().filter_map(|o| self.offered_ports.get(&*o.0));
         let mut ports = offered.fold(PortSet::new(), |all, p| all.union(p));
         let good = known.len() == offers.len() && known.iter().all(|(h, _)| h == host);
+        *self.launched.entry(host.clone()).or_default() += launches.len();
         for launch in launches {
             let task = launch.task.to_string();
             assert!(
@@ -508,7 +519,13 @@ impl Cluster {
                 .collect();
             for (task, new) in all {
                 self.tasks.insert(task.clone(), new);
-                if self.starts {
+                if let Some(why) = self.drops_at.get(host).cloned() {
+                    self.set_with(&task, TaskState::Dropped, |status| {
+                        status.source = Some(EndSource::Agent);
+                        "EXECUTOR_TERMINATED".clone_into(&mut status.reason);
+                        status.message = why;
+                    });
+                } else if self.starts {
                     self.set(&task, TaskState::Starting);
                     self.set(&task, TaskState::Running);
                 }

@@ -75,6 +75,8 @@ mod patience;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]
+mod platform;
+#[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod ports;

@@ -84,6 +84,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         observed_at: Default::default(),
         probes: Default::default(),
         gang_try: 0,
+        fault: None,
     }
 }
 

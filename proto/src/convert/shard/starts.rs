@@ -1,6 +1,6 @@
 //! Starts of a cluster: how many were begun of late, and how many failed.
 
-use crate::convert::fields::{list, messages};
+use crate::convert::fields::{list, messages, platform_cause};
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::shard::v1 as wire;
 use echelon_core_model::platform::PlatformCause;
@@ -54,15 +54,11 @@ impl Wire for GroupStarts {
     fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
         at_most("host_hashes", message.host_hashes.len(), MOST_FAILED_HOSTS)?;
         each_once("host_hashes", message.host_hashes.iter().copied())?;
-        let cause = message.cause.map(|number| {
-            let unknown = FieldProblem::Unknown(i64::from(number));
-            PlatformCause::from_number(number).ok_or_else(|| FieldError::new("cause", unknown))
-        });
         Ok(Self {
             group: StartGroup(message.group_hash),
             begun: message.begun,
             failed: message.failed,
-            cause: cause.transpose()?,
+            cause: platform_cause("cause", message.cause)?,
             hosts: message.host_hashes.into_iter().map(HostHash).collect(),
         })
     }

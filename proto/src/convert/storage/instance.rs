@@ -2,11 +2,13 @@
 //! into the block's lists, in order of first use: the same block has the same bytes.
 
 use crate::convert::fields::{
-    WireEnum as _, group, job_bytes, job_id, moment, optional, required, run_state, wire_enum, word,
+    WireEnum as _, group, job_bytes, job_id, moment, optional, platform_cause, required, run_state,
+    wire_enum, word,
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
 use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Probes, Run, Stopping};
+use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
 use echelon_core_model::runtime::Port;
 use echelon_core_model::volume::HeldVolume;
@@ -120,6 +122,7 @@ impl<'a> BlockOut<'a> {
             members,
             ending,
             gang_try,
+            fault,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -148,6 +151,7 @@ impl<'a> BlockOut<'a> {
             readiness: probes.readiness,
             available_at_ms: available_at.map(|t| t.0),
             gang_try: *gang_try,
+            fault: fault.map(PlatformCause::number),
         }
     }
 
@@ -197,6 +201,7 @@ impl<'a> BlockOut<'a> {
             run,
             older,
             attempts,
+            platform_failures,
             not_before,
             ended,
             unsettled,
@@ -211,6 +216,7 @@ impl<'a> BlockOut<'a> {
             run: run.as_ref().map(|r| self.run(r)),
             older: older.iter().map(|r| self.run(r)).collect(),
             attempts: *attempts,
+            platform_failures: (*platform_failures).into(),
             not_before_ms: not_before.0,
             ended: ended.map_or(0, |e| e.number()),
             avoid: avoid.iter().map(|h| self.ids.index(h.as_str())).collect(),
@@ -238,6 +244,16 @@ fn pick<T: Clone>(field: &str, list: &[T], index: u32) -> Result<T, FieldError> 
         };
         FieldError::new(field, problem)
     })
+}
+
+/// A number of 16 bits.
+fn short(field: &str, number: u32) -> Result<u16, FieldError> {
+    let problem = FieldProblem::OutOfRange {
+        number: number.into(),
+        first: 0,
+        last: u16::MAX.into(),
+    };
+    number.try_into().map_err(|_| FieldError::new(field, problem))
 }
 
 /// Each item of a list; an error names the item.
@@ -285,20 +301,13 @@ impl BlockIn {
             members: each("members", message.members, |m| self.member(&m))?.into(),
             ending: optional("ending", message.ending)?.map(Box::new),
             gang_try: message.gang_try,
+            fault: platform_cause("fault", message.fault)?,
         })
     }
 
     fn port(&self, message: &wire::Port) -> Result<Port, FieldError> {
-        let wrong = |_| {
-            let problem = FieldProblem::OutOfRange {
-                number: message.number.into(),
-                first: 0,
-                last: u16::MAX.into(),
-            };
-            FieldError::new("number", problem)
-        };
         Ok(Port {
-            number: message.number.try_into().map_err(wrong)?,
+            number: short("number", message.number)?,
             name: pick("name", &self.names, message.name)?,
         })
     }
@@ -337,6 +346,7 @@ impl BlockIn {
             run: run.transpose()?,
             older: older.collect::<Result<_, _>>()?,
             attempts: message.attempts,
+            platform_failures: short("platform_failures", message.platform_failures)?,
             not_before: Timestamp(message.not_before_ms),
             ended: ended.transpose()?,
             unsettled: message.unsettled,

@@ -304,3 +304,28 @@ fn every_offer_is_taken_back_at_once_and_a_lost_agent_returns() {
     let refused = world.cluster.inject(Fault::AgentReturned(nobody), world.now);
     assert_eq!(refused.unwrap_err().to_string(), "there is no agent `nobody`");
 }
+
+#[test]
+fn an_agent_that_starts_nothing_drops_what_comes_and_goes_on_with_what_runs() {
+    let mut world = World::new(1);
+    world.launch(0, "before", LONG);
+    world.pass(Span::seconds(2));
+    let agent = world.agents[0].clone();
+    let words = Some("No such user 'nosuchuser'".to_owned());
+    let fault = Fault::StartsFail(agent.clone(), words);
+    world.cluster.inject(fault, world.now).unwrap();
+    world.launch(0, "t", LONG);
+    world.pass(Span::seconds(2));
+    assert_eq!(world.states("t"), [TaskDropped]);
+    let last = world.updates.last().unwrap();
+    assert_eq!(last.reason(), Reason::ExecutorTerminated);
+    assert_eq!(last.message(), "No such user 'nosuchuser'");
+    assert_eq!(world.states("before"), [TaskStarting, TaskRunning]);
+    world
+        .cluster
+        .inject(Fault::StartsFail(agent, None), world.now)
+        .unwrap();
+    world.launch(0, "after", LONG);
+    world.pass(Span::seconds(2));
+    assert_eq!(world.states("after"), [TaskStarting, TaskRunning]);
+}
