@@ -8,8 +8,8 @@ use echelon::{bench, demo, doctor, storage};
 use echelon_cli::exit::Exit;
 use echelon_cli::output;
 use echelon_cli::{Context, Failure, Global};
-use echelon_io_process::Shutdown;
 use echelon_io_process::logs::{self, LogFormat};
+use echelon_io_process::{Shutdown, descriptors};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -96,6 +96,7 @@ async fn until_done(run: impl AsyncFnOnce(Shutdown) -> anyhow::Result<()>) -> Re
     let shutdown = Shutdown::new(Duration::from_secs(10));
     echelon::process::watch_panics();
     let logging = logs::init("warn", LogFormat::Auto).map_err(anyhow::Error::from);
+    descriptors::raise();
     let began = logging.and_then(|()| Ok(shutdown.on_signals()?));
     began.map_err(|error| failure(&error))?;
     match run(shutdown.clone()).await {

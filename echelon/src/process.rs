@@ -9,7 +9,7 @@ use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
 use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
-use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, logs};
+use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, descriptors, logs};
 use echelon_io_storage::{
     Durability, Finding, Observation, Observed, Store, StoreError, open_checked, panics_are_contained,
     without_login,
@@ -61,6 +61,7 @@ impl Process {
     pub fn begin(common: &Common) -> Result<Self> {
         watch_panics();
         logs::init(&common.log, common.log_format)?;
+        descriptors::raise();
         let process = Self::within(Shutdown::new(Duration::from_secs(common.grace_s.into())));
         process.shutdown.on_signals()?;
         let watching = process.clock.clone().watch(process.shutdown.token());

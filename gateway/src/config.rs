@@ -1,14 +1,8 @@
 //! What the gateway must be told.
 
+use echelon_io_process::listener::ConnectionLimits;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// Largest request, in bytes: four times the largest spec.
-pub(crate) const MAX_MESSAGE: usize = 1 << 20;
-
-/// Largest request about a whole tree of pools: 10,000 pools with all fields and paths of 1 KiB. Deeper trees
-/// are made pool by pool.
-pub(crate) const MAX_TREE_MESSAGE: usize = 16 << 20;
 
 /// Requests in hand at once: more than storage answers side by side only wait in another place.
 pub const MOST_REQUESTS: usize = 512;
@@ -32,6 +26,8 @@ pub struct Config {
     pub most_requests: usize,
     /// The time of a request that says none.
     pub request_time: Duration,
+    /// What its port bears.
+    pub connections: ConnectionLimits,
     /// Shown on the pages.
     pub version: String,
 }
@@ -48,6 +44,7 @@ impl Config {
             drain: Duration::ZERO,
             most_requests: MOST_REQUESTS,
             request_time: REQUEST_TIME,
+            connections: ConnectionLimits::of_process(),
             version: version.to_owned(),
         }
     }

@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tonic_types::{ErrorDetails, PreconditionViolation, StatusExt};
 
-/// The domain of our reasons in `google.rpc.ErrorInfo`.
-pub(crate) const DOMAIN: &str = "echelon";
+pub(crate) use echelon_proto::codec::DOMAIN;
 
 /// How long a client is asked to wait before it tries again what could not be done now.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -55,10 +54,7 @@ pub(crate) fn violations(problems: Problems) -> Vec<Violation> {
     problems
         .0
         .into_iter()
-        .map(|p| Violation {
-            field: p.field,
-            problem: p.problem,
-        })
+        .map(|p| Violation::new(p.field, p.problem))
         .collect()
 }
 

@@ -21,13 +21,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::serve::ListenerExt;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::access::check_method;
 use echelon_core_gateway::pools::ensure_first_pool;
 use echelon_io_membership::{Member, Membership, Role};
 use echelon_io_process::health::Condition;
 use echelon_io_process::http::Admin;
+use echelon_io_process::listener::{ConnectionRefusals, GuardedPort};
 use echelon_io_process::metrics::{MetricError, Metrics};
 use echelon_io_process::{Clock, ContactWatch, Contacts, Shutdown};
 use echelon_io_storage::Store;
@@ -115,6 +115,11 @@ pub async fn serve(
         admin.metrics.push(metrics.clone());
     }
     let telemetry = Telemetry::new(&metrics)?;
+    let port = GuardedPort {
+        listener,
+        limits: config.connections,
+        refusals: ConnectionRefusals::new(&metrics)?,
+    };
     let of_clusters = ClusterMetrics::new(&metrics)?;
     let readiness = admin.readiness.clone();
     let storage = readiness.condition("storage", "storage has not answered yet");
@@ -189,7 +194,8 @@ pub async fn serve(
     shutdown.spawn(keep_first_pool(gateway.clone(), first_pool));
     shutdown.spawn(switches::keep(gateway.clone()));
     shutdown.spawn(register(gateway, membership, shutdown.token()));
-    shutdown.spawn(listen(listener, app, closing));
+    let router = Router::new().fallback(dispatch).with_state(app);
+    shutdown.spawn(port.serve(router, closing));
     Ok(Running { address, metrics })
 }
 
@@ -203,18 +209,6 @@ async fn close(ending: CancellationToken, serving: Condition, drain: Duration, c
     );
     tokio::time::sleep(drain).await;
     closing.cancel();
-}
-
-async fn listen(listener: TcpListener, app: App, stop: CancellationToken) {
-    // Without it every fourth gRPC call waits 40 ms for the peer's delayed acknowledgement.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let router = Router::new().fallback(dispatch).with_state(app);
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
-    if let Err(error) = serving.await {
-        tracing::error!(%error, "the gateway's port failed");
-    }
 }
 
 async fn dispatch(State(app): State<App>, request: Request) -> Response {

@@ -1,15 +1,21 @@
-//! How messages of our services are read: every number is compared with its range. A message with a number
-//! that is out of its range ends its call or stream with a status that names the field.
+//! How messages of our services are read: the lists of a request are counted before anything is made of it, and every
+//! number is compared with its range. A message that is out of its bounds ends its call or stream with a status that
+//! names the field.
 
-use crate::convert::{FieldError, ranges};
+use crate::convert::{FieldError, FieldProblem, bounds, ranges};
 use prost::bytes::Buf;
 use prost::{Message, Name};
+use std::collections::HashMap;
 use std::error::Error;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// The domain of our reasons in `google.rpc.ErrorInfo`.
+pub const DOMAIN: &str = "echelon";
 
 /// Sends as any other, and checks what it receives.
 #[derive(Debug, Clone)]
@@ -50,6 +56,10 @@ impl<U: Message + Default + Name> Decoder for CheckedDecoder<U> {
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let bytes = buf.copy_to_bytes(buf.remaining());
+        bounds::check::<U>(&bytes).map_err(|error| match error.problem {
+            FieldProblem::Malformed => Status::internal("malformed message"),
+            _ => refusal(&error),
+        })?;
         let message =
             U::decode(bytes.as_ref()).map_err(|e| Status::internal(format!("malformed message: {e}")))?;
         ranges::check::<U>(&bytes).map_err(|error| refusal(&error))?;
@@ -58,7 +68,9 @@ impl<U: Message + Default + Name> Decoder for CheckedDecoder<U> {
 }
 
 fn refusal(error: &FieldError) -> Status {
-    let mut status = Status::invalid_argument(error.to_string());
+    let mut details = ErrorDetails::with_error_info("FIELD_INVALID", DOMAIN, HashMap::new());
+    details.add_bad_request_violation(error.path.clone(), error.problem.to_string());
+    let mut status = Status::with_error_details(Code::InvalidArgument, error.to_string(), details);
     status.set_source(Arc::new(error.clone()));
     status
 }

@@ -83,9 +83,10 @@ pub async fn plan_pools<F: Facts>(
     let origins = check(wanted, &before, &mut out);
     // The rules report their first problems, and in one line how many more there are.
     // Problems of reading the request come first.
-    let more = out.0.len().saturating_sub(rules::MOST_REPORTED + 1);
+    let more = (out.kept.len() + out.more).saturating_sub(rules::MOST_REPORTED + 1);
     if more > 0 {
-        out.0.truncate(rules::MOST_REPORTED);
+        out.kept.truncate(rules::MOST_REPORTED);
+        out.more = 0;
         out.check(false, "pools", format!("{more} more problems are not shown"));
     }
     out.done()?;

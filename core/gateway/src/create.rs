@@ -111,7 +111,7 @@ async fn made<F: Facts>(facts: &F, request: &CreateJob) -> Result<Option<JobView
 
 /// Checks the request, and finds its pool.
 async fn check<F: Facts>(facts: &F, request: &mut CreateJob) -> Result<Option<PoolId>, ApiError> {
-    let mut out = Violations(request.violations.clone());
+    let mut out = Violations::of(request.violations.clone());
     // Ours to set, as numbers are ended.
     request.spec.rules.withdrawn.clear();
     let pools = ask::pools(facts).await?;

@@ -8,17 +8,12 @@ use crate::port::Facts;
 use crate::update::{update_job, wrong_group};
 use crate::view::JobView;
 use echelon_core_model::assignment::Releasing;
+use echelon_core_model::limits::{ENDED_RANGES, ENDED_RANGES_OF_JOB};
 use echelon_core_model::spec::{JobKind, JobSpec};
 use echelon_core_model::{Assignment, GroupName, RangeSet, Timestamp};
 
 /// How often others may come first before the caller is told.
 const TRIES: u32 = 16;
-/// Most ranges of ended numbers of a group. Numbers that follow each other are one range. Each cuts the
-/// assignment of the job once more, and the slice of the group, which is one row.
-const RANGES: usize = 1_000;
-/// The same of a job.
-const ALL_RANGES: usize = 2_000;
-
 /// Ends instances of a group; the only one when none is named. What was ended before stays ended, and counts once.
 ///
 /// # Errors
@@ -139,7 +134,10 @@ fn withdraw(
     let others = spec.rules.withdrawn.iter().filter(|(name, _)| *name != group);
     let others: usize = others.map(|(_, set)| set.ranges().len()).sum();
     let own = all.ranges().len();
-    for (of, ranges, most) in [("the group", own, RANGES), ("the job", others + own, ALL_RANGES)] {
+    for (of, ranges, most) in [
+        ("the group", own, ENDED_RANGES),
+        ("the job", others + own, ENDED_RANGES_OF_JOB),
+    ] {
         if ranges > most {
             return Err(ApiError::field(
                 "numbers",

@@ -1,5 +1,8 @@
 //! Errors of the public API: a gRPC code, a stable reason for programs, the fields that are wrong, and what to do next.
 
+use echelon_core_model::limits::{
+    MESSAGE_BYTES, VIOLATION_FIELD_BYTES, VIOLATION_PROBLEM_BYTES, VIOLATIONS, VIOLATIONS_BYTES, shortened,
+};
 use std::fmt;
 use thiserror::Error;
 
@@ -218,6 +221,21 @@ pub struct Violation {
     pub problem: String,
 }
 
+impl Violation {
+    /// One whose texts are cut to what an answer may hold: a path may have a key in it that a user made.
+    #[must_use]
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: shortened(field.into(), VIOLATION_FIELD_BYTES),
+            problem: shortened(problem.into(), VIOLATION_PROBLEM_BYTES),
+        }
+    }
+
+    const fn bytes(&self) -> usize {
+        self.field.len() + self.problem.len()
+    }
+}
+
 /// Why a method was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct ApiError {
@@ -252,22 +270,40 @@ impl ApiError {
     /// One wrong field.
     #[must_use]
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::fields(vec![Violation {
-            field: field.into(),
-            problem: problem.into(),
-        }])
+        Self::fields(vec![Violation::new(field, problem)])
     }
 
     /// Wrong fields; the message tells them all.
     #[must_use]
     pub fn fields(violations: Vec<Violation>) -> Self {
-        let told: Vec<String> = violations
+        Self::fields_and_more(violations, 0)
+    }
+
+    /// Wrong fields, of which `more` are not named. As many are kept as the header of an answer can hold.
+    #[must_use]
+    pub fn fields_and_more(mut violations: Vec<Violation>, more: usize) -> Self {
+        let all = violations.len() + more;
+        let mut room = VIOLATIONS_BYTES;
+        let fits = violations.iter().take(VIOLATIONS).take_while(|v| {
+            let left = room.checked_sub(v.bytes());
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        violations.truncate(fits.count());
+        let mut told: Vec<String> = violations
             .iter()
             .map(|v| format!("{}: {}", v.field, v.problem))
             .collect();
+        let more = all - violations.len();
+        if more > 0 {
+            told.insert(
+                0,
+                format!("{all} fields are wrong, of which {} are named", violations.len()),
+            );
+        }
         Self {
             reason: ErrorReason::FieldInvalid,
-            message: told.join("; "),
+            message: shortened(told.join("; "), MESSAGE_BYTES),
             violations,
             inner: None,
         }
@@ -307,12 +343,35 @@ mod tests {
     #[test]
     fn words_are_upper_case_and_fields_are_all_told() {
         assert_eq!(ErrorReason::RequestIdReused.word(), "REQUEST_ID_REUSED");
-        let wrong = |f: &str| Violation {
-            field: f.into(),
-            problem: "is wrong".into(),
-        };
+        let wrong = |f: &str| Violation::new(f, "is wrong");
         let error = ApiError::fields(vec![wrong("a"), wrong("b")]);
         assert_eq!(error.to_string(), "a: is wrong; b: is wrong");
         assert_eq!(error.code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn thirty_two_fields_are_named_and_the_rest_is_counted() {
+        let wrong = |i: usize| Violation::new(format!("f{i}"), "is wrong");
+        let error = ApiError::fields((0..32).map(wrong).collect());
+        assert_eq!(error.violations.len(), 32);
+        assert!(error.message.starts_with("f0: is wrong; f1"), "{error}");
+        let error = ApiError::fields((0..1000).map(wrong).collect());
+        assert_eq!(error.violations.len(), 32);
+        assert!(
+            error
+                .message
+                .starts_with("1000 fields are wrong, of which 32 are named; f0: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_error_fits_a_header_whatever_users_write() {
+        let wrong = |_| Violation::new("k".repeat(1 << 20), "p".repeat(1 << 20));
+        let error = ApiError::fields_and_more((0..32).map(wrong).collect(), 7);
+        let bytes: usize = error.violations.iter().map(Violation::bytes).sum();
+        assert!(bytes <= VIOLATIONS_BYTES && error.message.len() <= MESSAGE_BYTES);
+        assert!(!error.violations.is_empty());
+        assert!(error.message.starts_with("39 fields are wrong"), "{error}");
     }
 }

@@ -113,6 +113,16 @@ pub fn expand(text: &str, given: &BTreeMap<String, String>) -> String {
     out
 }
 
+/// The most bytes that a value takes when references in it are replaced, given the most that each takes.
+#[must_use]
+pub fn most_bytes(text: &str, longest: impl Fn(&str) -> usize) -> usize {
+    let bytes = pieces(text).map(|piece| match piece {
+        Piece::Text(text) | Piece::Malformed(text) => text.len(),
+        Piece::Reference(name) => longest(name),
+    });
+    bytes.fold(0, usize::saturating_add)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ pub const MAX_LISTED: usize = 1_000;
 /// Most bytes that the lists take together, so that each of them is shorter than 128 KiB, which is the longest variable that Linux
 /// gives to a program.
 pub const MAX_LIST_BYTES: usize = 120 * 1024;
+/// Most bytes of a host's name with brackets, a port and what separates it from the next.
+const LONGEST_ADDRESS: usize = 255 + "[]:65535,".len();
 /// Most attributes by which a gang is kept together.
 pub const MAX_TOPOLOGY: usize = 4;
 
@@ -160,6 +162,16 @@ impl Peers {
             }
         }
         Self { shared, ranks }
+    }
+
+    /// The most bytes of a variable that members of a gang of so many are told.
+    #[must_use]
+    pub fn longest(name: &str, members: usize) -> usize {
+        if name.starts_with("ECHELON_GANG_HOSTS") {
+            members.saturating_mul(LONGEST_ADDRESS).min(MAX_LIST_BYTES)
+        } else {
+            LONGEST_ADDRESS
+        }
     }
 
     /// The variables of a member.

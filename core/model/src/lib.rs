@@ -33,6 +33,7 @@ pub mod instance;
 pub mod instance_limit;
 pub mod job;
 pub mod job_defaults;
+pub mod limits;
 pub mod log;
 pub mod nearest;
 pub mod overrides;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use echelon_io_process::config::Common;
 use echelon_io_process::http::Admin;
+use echelon_io_process::listener::ConnectionLimits;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -95,6 +96,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
         drain: Duration::from_secs(drain_s.into()),
         most_requests: echelon_gateway::MOST_REQUESTS,
         request_time: echelon_gateway::REQUEST_TIME,
+        connections: ConnectionLimits::of_process(),
         version: BUILD.to_owned(),
     };
     let admin = Admin {

@@ -25,7 +25,7 @@ pub(super) fn read(request: v1::ApplyPoolsRequest) -> Result<WantedTree, ApiErro
     Ok(WantedTree {
         pools: request.pools.into_iter().enumerate().map(one).collect(),
         etag: request.etag,
-        violations: Violations(violations(problems)),
+        violations: Violations::of(violations(problems)),
     })
 }
 

@@ -17,9 +17,9 @@ mod status;
 mod volumes;
 mod watch;
 
-use crate::config::{MAX_MESSAGE, MAX_TREE_MESSAGE};
 use crate::context::Gateway;
 use echelon_core_gateway::page::{Page, PageRequest};
+use echelon_core_model::limits::{REQUEST_BYTES, TREE_REQUEST_BYTES};
 use echelon_proto::FILE_DESCRIPTOR_SET;
 use echelon_proto::convert::control::UNREAD_ROWS;
 use echelon_proto::echelon::v1::cluster_service_server::ClusterServiceServer;
@@ -44,16 +44,16 @@ pub(crate) type ReflectionError = tonic_reflection::server::Error;
 /// Only the public API: without health and reflection. JSON and the pages go through this.
 pub(crate) fn api(gateway: &Gateway) -> Routes {
     let g = || gateway.clone();
-    Routes::new(JobServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(InstanceServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(PoolServiceServer::new(g()).max_decoding_message_size(MAX_TREE_MESSAGE))
-        .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(HostServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(HostPoolServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(ControlServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(EventServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
-        .add_service(StatusServiceServer::new(g()).max_decoding_message_size(MAX_MESSAGE))
+    Routes::new(JobServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(InstanceServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(PoolServiceServer::new(g()).max_decoding_message_size(TREE_REQUEST_BYTES))
+        .add_service(ClusterServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(HostServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(HostPoolServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(VolumeServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(ControlServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(EventServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(StatusServiceServer::new(g()).max_decoding_message_size(REQUEST_BYTES))
 }
 
 /// The services of the public API.

@@ -8,22 +8,25 @@ mod routes;
 mod scalar;
 
 use crate::access::Driver;
-use crate::config::{MAX_MESSAGE, MAX_TREE_MESSAGE};
 use crate::guard::{Refusal, check_change};
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use call::Answer;
-use echelon_core_gateway::{ApiError, Violation};
+use echelon_core_gateway::validate::Violations;
+use echelon_core_gateway::{ApiError, ErrorReason};
+use echelon_core_model::limits::{REQUEST_BYTES, TREE_REQUEST_BYTES};
 use echelon_proto::FILE_DESCRIPTOR_SET;
 use error::problem;
 use futures::StreamExt;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt;
-use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
+    SerializeOptions,
+};
 use routes::{Body as Wants, Found, ROUTES, Route};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Turns JSON into calls.
@@ -67,54 +70,21 @@ impl Json {
             return Ok(error::no_route(parts.uri.path()));
         };
         let query = parts.uri.query().unwrap_or_default();
-        let input = match self.input(route, method, (resource, query), body).await {
+        let input = match input(route, method, (resource, query), body).await {
             Ok(input) => input,
             Err(wrong) => return Ok(problem(&crate::error::status(&wrong))),
         };
         let driver = parts.extensions.get::<Driver>().copied();
-        Ok(self.perform(route, method, &input, driver).await)
-    }
-
-    /// The request message out of body, query and path.
-    async fn input(
-        &self,
-        route: &Route,
-        method: &MethodDescriptor,
-        (resource, query): (String, &str),
-        body: Body,
-    ) -> Result<DynamicMessage, ApiError> {
-        let desc = method.input();
-        let mut wrong = Vec::new();
-        let body = read_body(route, body).await?;
-        let mut whole = match (&route.body, body) {
-            (Wants::All, Some(Value::Object(fields))) => fields,
-            (Wants::All, None) | (Wants::Nothing, _) => Map::new(),
-            (Wants::Field(name), Some(value)) => [((*name).to_owned(), value)].into_iter().collect(),
-            (Wants::Field(_), None) => {
-                return Err(ApiError::field("body", "must be a JSON object, and is empty"));
-            }
-            (Wants::All, Some(_)) => return Err(ApiError::field("body", "must be a JSON object")),
-        };
-        check::query(&desc, query, &mut whole, &mut wrong);
-        let mut value = Value::Object(whole);
-        check::message(&mut value, &desc, "", &mut wrong);
-        if let Some(field) = route.field {
-            put(&mut value, field, resource);
-        }
-        if !wrong.is_empty() {
-            return Err(ApiError::fields(wrong));
-        }
-        DynamicMessage::deserialize(desc, value).map_err(|e| ApiError::field("body", e.to_string()))
+        Ok(self.perform(route, method, input, driver).await)
     }
 
     async fn perform(
         &self,
         route: &Route,
         method: &MethodDescriptor,
-        input: &DynamicMessage,
+        input: Vec<u8>,
         driver: Option<Driver>,
     ) -> Response {
-        let bytes = input.encode_to_vec();
         let output = method.output();
         let show = move |bytes: &[u8]| -> Result<Value, tonic::Status> {
             DynamicMessage::decode(output.clone(), bytes)
@@ -122,7 +92,7 @@ impl Json {
                 .and_then(|m| as_json(&m))
                 .ok_or_else(|| tonic::Status::internal("an answer cannot be shown as JSON"))
         };
-        match call::unary_or_stream(&self.grpc, method, bytes, driver).await {
+        match call::unary_or_stream(&self.grpc, method, input, driver).await {
             Err(status) => problem(&status),
             Ok(Answer::One(bytes)) => match show(&bytes) {
                 Ok(value) => object(unwrap(value, route.answer)),
@@ -144,42 +114,118 @@ impl Json {
     }
 }
 
-async fn read_body(route: &Route, body: Body) -> Result<Option<Value>, ApiError> {
+/// The bytes of the request message, out of body, query and path.
+async fn input(
+    route: &Route,
+    method: &MethodDescriptor,
+    (resource, query): (String, &str),
+    body: Body,
+) -> Result<Vec<u8>, ApiError> {
+    let desc = method.input();
+    let mut out = Violations::default();
+    let fields = check::query(&desc, query, &mut out);
+    let mut bytes = match (&route.body, read_body(route, body).await?) {
+        (Wants::Nothing, _) => put(&desc, route.field, &resource)?,
+        (Wants::All, text) => {
+            let mut bytes = match text {
+                Some(text) => check::text(&text, &desc, "", &mut out)
+                    .map_err(no_json)?
+                    .unwrap_or_default(),
+                None => Vec::new(),
+            };
+            bytes.extend(put(&desc, route.field, &resource)?);
+            bytes
+        }
+        (Wants::Field(_), None) => {
+            return Err(ApiError::field("body", "must be a JSON object, and is empty"));
+        }
+        (Wants::Field(name), Some(text)) => {
+            let (field, inner) = message_of(&desc, name)?;
+            let message = check::text(&text, &inner, name, &mut out).map_err(no_json)?;
+            drop(text);
+            let within = route
+                .field
+                .and_then(|path| path.strip_prefix(name)?.strip_prefix('.'));
+            let mut bytes = Vec::new();
+            if message.is_some() || within.is_some() {
+                let mut message = message.unwrap_or_default();
+                message.extend(put(&inner, within, &resource)?);
+                check::put_message(&field, &message, &mut bytes);
+            }
+            if within.is_none() {
+                bytes.extend(put(&desc, route.field, &resource)?);
+            }
+            bytes
+        }
+    };
+    out.done()?;
+    bytes.extend(fields);
+    Ok(bytes)
+}
+
+fn no_json(error: serde_json::Error) -> ApiError {
+    ApiError::field("body", format!("is not JSON: {error}"))
+}
+
+/// A field that is a message, and which one.
+fn message_of(
+    desc: &MessageDescriptor,
+    name: &str,
+) -> Result<(FieldDescriptor, MessageDescriptor), ApiError> {
+    let field = check::find(desc, name);
+    let found = field.and_then(|field| match field.kind() {
+        Kind::Message(inner) => Some((field, inner)),
+        _ => None,
+    });
+    found.ok_or_else(|| {
+        ApiError::new(
+            ErrorReason::BrokenPromise,
+            format!("a route has no message `{name}`"),
+        )
+    })
+}
+
+/// The bytes of a text in a field: `name`, or `job.name` of a message within.
+fn put(desc: &MessageDescriptor, path: Option<&str>, text: &str) -> Result<Vec<u8>, ApiError> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let mut bytes = Vec::new();
+    if let Some((first, rest)) = path.split_once('.') {
+        let (field, inner) = message_of(desc, first)?;
+        check::put_message(&field, &put(&inner, Some(rest), text)?, &mut bytes);
+    } else if let Some(field) = check::find(desc, path) {
+        check::put_message(&field, text.as_bytes(), &mut bytes);
+    }
+    Ok(bytes)
+}
+
+/// The text of a body, where there is any.
+async fn read_body(route: &Route, body: Body) -> Result<Option<String>, ApiError> {
     if matches!(route.body, Wants::Nothing) {
         return Ok(None);
     }
     let most = if route.method == routes::APPLY_POOLS {
-        MAX_TREE_MESSAGE
+        TREE_REQUEST_BYTES
     } else {
-        MAX_MESSAGE
+        REQUEST_BYTES
     };
-    let limited = http_body_util::Limited::new(body, most);
-    let bytes = limited
-        .collect()
-        .await
-        .map_err(|_| ApiError::field("body", format!("is larger than {most} bytes, or broke off")))?
-        .to_bytes();
+    let mut body = http_body_util::Limited::new(body, most);
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|_| ApiError::field("body", format!("is larger than {most} bytes, or broke off")))?;
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|e| ApiError::field("body", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
-    serde_json::from_str(text)
-        .map(Some)
-        .map_err(|e| ApiError::field("body", format!("is not JSON: {e}")))
-}
-
-/// Sets a field of a field: `job.name`.
-fn put(value: &mut Value, path: &str, text: String) {
-    let mut at = value;
-    for part in path.split('.') {
-        if !at.is_object() {
-            *at = Value::Object(Map::new());
-        }
-        let Value::Object(fields) = at else { return };
-        at = fields.entry(part).or_insert(Value::Null);
-    }
-    *at = Value::String(text);
+    String::from_utf8(bytes).map(Some).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        ApiError::field("body", format!("is not UTF-8 at byte {at}"))
+    })
 }
 
 fn unwrap(value: Value, field: Option<&str>) -> Value {
@@ -203,12 +249,4 @@ fn as_json(message: &DynamicMessage) -> Option<Value> {
     message
         .serialize_with_options(serde_json::value::Serializer, &options)
         .ok()
-}
-
-/// A wrong field.
-fn violation(field: impl Into<String>, problem: impl Into<String>) -> Violation {
-    Violation {
-        field: field.into(),
-        problem: problem.into(),
-    }
 }

@@ -1,7 +1,6 @@
 //! What a single JSON value may be.
 
-use super::violation;
-use echelon_core_gateway::Violation;
+use echelon_core_gateway::validate::Violations;
 use prost_reflect::{EnumDescriptor, Kind, MessageDescriptor};
 use serde_json::Value;
 
@@ -43,7 +42,7 @@ pub(super) fn shown(value: &Value) -> String {
 }
 
 /// Spells a short word of an enum out: `batch` is `JOB_KIND_BATCH`.
-pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &mut Vec<Violation>) {
+pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &mut Violations) {
     let prefix = desc
         .values()
         .find(|v| v.number() == 0)
@@ -70,14 +69,14 @@ pub(super) fn word(value: &mut Value, desc: &EnumDescriptor, path: &str, out: &m
         .filter(|v| v.number() != 0)
         .map(|v| v.name().trim_start_matches(&prefix).to_ascii_lowercase())
         .collect();
-    out.push(violation(
+    out.add(
         path,
         format!("must be one of {}, not {}", words.join(", "), shown(value)),
-    ));
+    );
 }
 
 /// Checks a well-known type, which JSON writes as a text (a duration, a time, a field mask) or an empty object.
-pub(super) fn well_known(value: &mut Value, desc: &MessageDescriptor, path: &str, out: &mut Vec<Violation>) {
+pub(super) fn well_known(value: &mut Value, desc: &MessageDescriptor, path: &str, out: &mut Violations) {
     if let (Value::String(mask), "FieldMask") = (&mut *value, desc.name()) {
         *mask = camel(mask);
     }
@@ -88,7 +87,7 @@ pub(super) fn well_known(value: &mut Value, desc: &MessageDescriptor, path: &str
         "Empty" if value.as_object().is_none_or(|o| !o.is_empty()) => "must be {}",
         _ => return,
     };
-    out.push(violation(path, format!("{wanted}, not {}", shown(value))));
+    out.add(path, format!("{wanted}, not {}", shown(value)));
 }
 
 /// `limit.cpus_milli` as `limit.cpusMilli`, which is how JSON writes a field mask; people may write either.

@@ -1,28 +1,21 @@
 //! The port of a process that has no other: `/metrics`, `/healthz`, `/readyz`. A role with its own HTTP server (the
 //! gateway) answers the same paths through [`Admin::answer`].
 //!
-//! It only reads, so it has no defence but size, time and number: requests without body, 10 s for a head, 64 connections.
+//! It only reads, so it has no defence but those of every port ([`crate::listener`]), with 64 connections.
 
 use crate::health::Readiness;
-use crate::metrics::{self, Metrics};
+use crate::listener::{ConnectionLimits, ConnectionRefusals, GuardedPort, RequestBody};
+use crate::metrics::{self, MetricError, Metrics};
 use ::http::{HeaderValue, Method, Response, StatusCode, Uri, header};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 const MAX_CONNECTIONS: usize = 64;
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the admin paths show.
 #[derive(Debug, Clone, Default)]
@@ -35,13 +28,19 @@ pub struct Admin {
 
 /// Why the port cannot be served.
 #[derive(Debug, Error)]
-#[error("cannot listen on {address}: is the port taken by another process?")]
-pub struct ListenError {
-    /// Where.
-    pub address: SocketAddr,
-    /// What the system said.
-    #[source]
-    pub source: std::io::Error,
+pub enum ListenError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: is the port taken by another process?")]
+    Address {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A mistake in the program: the metrics of this port are there already.
+    #[error(transparent)]
+    Metrics(#[from] MetricError),
 }
 
 impl Admin {
@@ -101,70 +100,40 @@ impl Admin {
         address: SocketAddr,
         stop: CancellationToken,
     ) -> Result<(SocketAddr, impl Future<Output = ()> + Send), ListenError> {
-        let failed = |source| ListenError { address, source };
+        let failed = |source| ListenError::Address { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        Ok((local, accept(listener, Arc::new(self), stop)))
-    }
-}
-
-async fn accept(listener: TcpListener, admin: Arc<Admin>, stop: CancellationToken) {
-    let open = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let graceful = GracefulShutdown::new();
-    loop {
-        let next = async {
-            let permit = open.clone().acquire_owned().await.ok()?;
-            Some((permit, listener.accept().await))
+        let name = "echelon_admin_connections_refused_total";
+        let refusals = match self.metrics.first() {
+            Some(metrics) => ConnectionRefusals::named(metrics, name)?,
+            None => ConnectionRefusals::unmeasured(),
         };
-        let (permit, accepted) = tokio::select! {
-            () = stop.cancelled() => break,
-            next = next => match next {
-                Some(next) => next,
-                None => break,
+        let port = GuardedPort {
+            listener,
+            limits: ConnectionLimits {
+                connections: MAX_CONNECTIONS,
+                ..ConnectionLimits::of_process()
             },
+            refusals,
         };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = graceful.watch(serve_connection(stream, admin.clone()));
-                tokio::spawn(async move {
-                    // A peer that breaks its own connection is no event of ours.
-                    let _ = connection.await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection on the admin port");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-    drop(listener);
-    if tokio::time::timeout(HEAD_TIMEOUT, graceful.shutdown())
-        .await
-        .is_err()
-    {
-        tracing::warn!("connections of the admin port did not end in time");
+        let admin = Arc::new(self);
+        let answer = tower::service_fn(move |request: ::http::Request<RequestBody>| {
+            let answer = answered(&admin, request.method(), request.uri());
+            async { Ok(answer) }
+        });
+        Ok((local, port.serve(answer, stop)))
     }
 }
 
-fn serve_connection(
-    stream: TcpStream,
-    admin: Arc<Admin>,
-) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send {
-    let service = service_fn(move |request: ::http::Request<hyper::body::Incoming>| {
-        let answer = admin.answer(request.method(), request.uri()).unwrap_or_else(|| {
-            text(
-                StatusCode::NOT_FOUND,
-                "text/plain",
-                "here are /metrics, /healthz and /readyz\n",
-            )
-        });
-        async move { Ok::<_, Infallible>(answer.map(Full::new)) }
+fn answered(admin: &Admin, method: &Method, uri: &Uri) -> Response<Full<Bytes>> {
+    let answer = admin.answer(method, uri).unwrap_or_else(|| {
+        text(
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            "here are /metrics, /healthz and /readyz\n",
+        )
     });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
+    answer.map(Full::new)
 }
 
 fn text(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Bytes> {
@@ -185,6 +154,7 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     async fn ask(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();

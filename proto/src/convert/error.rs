@@ -32,6 +32,20 @@ pub enum FieldProblem {
         /// The largest that it may be.
         last: i128,
     },
+    /// A list or map with more entries than it may have.
+    #[error("has more than {most} entries, which is the most there may be")]
+    TooMany {
+        /// The most.
+        most: usize,
+    },
+    /// Parts so many and so small that they would take far more memory than their request.
+    #[error(
+        "has so many small parts, with what stands before it, that the request would take many times its size; send fewer, or several requests"
+    )]
+    TooDense,
+    /// A message in a message that stands there more than once.
+    #[error("is given twice")]
+    Twice,
     /// Bytes that are no fields.
     #[error("cannot be read")]
     Malformed,

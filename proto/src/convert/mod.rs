@@ -2,6 +2,7 @@
 //! wrong, each with the path of its field. Rules about meaning (unknown pool, too many instances) are not here; they
 //! belong to `core/gateway`. Its callers are the gateway, the storage backends and the clients' tests.
 
+pub mod bounds;
 pub mod cluster;
 mod cluster_choice;
 pub mod control;
@@ -29,6 +30,7 @@ pub mod spec;
 pub mod storage;
 pub mod wire;
 
+use echelon_core_model::limits::VIOLATIONS;
 pub use error::{DecodeError, FieldError, FieldProblem};
 use std::fmt;
 pub use wire::{Wire, decode, encode};
@@ -47,12 +49,14 @@ pub struct Violation {
 pub struct Problems(pub Vec<Violation>);
 
 impl Problems {
-    /// Notes one.
+    /// Notes one, up to as many as an answer names.
     pub fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
-        self.0.push(Violation {
-            field: field.into(),
-            problem: problem.into(),
-        });
+        if self.0.len() < VIOLATIONS {
+            self.0.push(Violation {
+                field: field.into(),
+                problem: problem.into(),
+            });
+        }
     }
 
     /// The value, if nothing was wrong.

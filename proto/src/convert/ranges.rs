@@ -569,19 +569,19 @@ const fn outside(number: i128, range: Range) -> FieldProblem {
     }
 }
 
-fn malformed() -> FieldError {
+pub(super) fn malformed() -> FieldError {
     FieldError::new("bytes", FieldProblem::Malformed)
 }
 
 /// A value as it stands in the bytes.
-enum Value<'a> {
+pub(super) enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
     /// `None`: the bytes end too early, or have a form that our messages do not have.
-    fn read(wire: u8, rest: &mut &'a [u8]) -> Option<Self> {
+    pub(super) fn read(wire: u8, rest: &mut &'a [u8]) -> Option<Self> {
         match wire {
             0 => varint(rest).map(Self::Number),
             1 => {
@@ -629,7 +629,8 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn key(rest: &mut &[u8]) -> Option<(u32, u8)> {
+/// The tag of a field and how its value is written.
+pub(super) fn key(rest: &mut &[u8]) -> Option<(u32, u8)> {
     let key = varint(rest)?;
     let wire = u8::try_from(key & 7).ok()?;
     Some((u32::try_from(key >> 3).ok()?, wire))
@@ -675,7 +676,11 @@ const fn symmetric(last: i128) -> Range {
     Range { first: -last, last }
 }
 
-fn collect<'a>(within: &str, message: &'a DescriptorProto, out: &mut Vec<(String, &'a DescriptorProto)>) {
+pub(super) fn collect<'a>(
+    within: &str,
+    message: &'a DescriptorProto,
+    out: &mut Vec<(String, &'a DescriptorProto)>,
+) {
     let name = format!("{within}.{}", message.name());
     for nested in &message.nested_type {
         collect(&name, nested, out);
@@ -684,7 +689,7 @@ fn collect<'a>(within: &str, message: &'a DescriptorProto, out: &mut Vec<(String
 }
 
 /// The name of a message without its package.
-fn short_name(name: &str) -> &str {
+pub(super) fn short_name(name: &str) -> &str {
     name.rsplit_once(".v1.").map_or(name, |(_, short)| short)
 }
 

@@ -5,10 +5,8 @@ use super::text::is_line;
 use echelon_core_model::cluster_choice::{
     ClusterChoice, MAX_LEAST_CLUSTERS, MAX_SELECTORS, Preference, Spread,
 };
+use echelon_core_model::limits::LABELS;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most labels of a job's data.
-const MOST_LABELS: usize = 64;
 
 /// Checks a choice that stands at `path` in its request.
 pub(super) fn cluster_choice(c: &ClusterChoice, path: &str, out: &mut Violations) {
@@ -63,9 +61,9 @@ fn selectors(list: &[String], path: &str, out: &mut Violations) {
 
 fn near(labels: &BTreeMap<String, String>, path: &str, out: &mut Violations) {
     out.check(
-        labels.len() <= MOST_LABELS,
+        labels.len() <= LABELS,
         path,
-        format!("must be at most {MOST_LABELS} labels"),
+        format!("must be at most {LABELS} labels"),
     );
     let lines = labels
         .iter()

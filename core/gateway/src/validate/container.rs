@@ -3,11 +3,9 @@
 use super::Violations;
 use super::runtime::secret;
 use super::text::{is_label, is_path};
+use echelon_core_model::limits::VOLUMES;
 use echelon_core_model::runtime::{Container, Containerizer, ImageFormat, Network, Volume, VolumeSource};
 use std::collections::BTreeSet;
-
-/// Most volumes: each travels in every launch.
-const VOLUMES: usize = 32;
 
 pub(super) fn check(c: &Container, path: &str, out: &mut Violations) {
     let at = |field: &str| format!("{path}.{field}");

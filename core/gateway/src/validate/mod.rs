@@ -29,21 +29,47 @@ use crate::error::{ApiError, Violation};
 use crate::port::Facts;
 use crate::{ask, bounds};
 use echelon_core_model::job_defaults::NamedFields;
+use echelon_core_model::limits::VIOLATIONS;
 use echelon_core_model::spec::JobSpec;
 
-/// Notes problems under a path.
+/// Notes problems under a path: as many as an answer names, and how many more there are.
 #[derive(Debug, Clone, Default)]
-pub struct Violations(pub Vec<Violation>);
+pub struct Violations {
+    /// The first ones.
+    pub kept: Vec<Violation>,
+    /// How many follow.
+    pub more: usize,
+}
 
 impl Violations {
     /// Notes one unless the rule holds.
     pub fn check(&mut self, holds: bool, field: impl Into<String>, problem: impl Into<String>) {
         if !holds {
-            self.0.push(Violation {
-                field: field.into(),
-                problem: problem.into(),
-            });
+            self.add(field, problem);
         }
+    }
+
+    /// Notes one.
+    pub fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
+        if self.is_full() {
+            self.more += 1;
+        } else {
+            self.kept.push(Violation::new(field, problem));
+        }
+    }
+
+    /// Whether further ones are only counted.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= VIOLATIONS
+    }
+
+    /// Those of a list, which is cut.
+    #[must_use]
+    pub fn of(mut list: Vec<Violation>) -> Self {
+        let more = list.len().saturating_sub(VIOLATIONS);
+        list.truncate(VIOLATIONS);
+        Self { kept: list, more }
     }
 
     /// Nothing, if nothing was noted.
@@ -51,10 +77,10 @@ impl Violations {
     /// # Errors
     /// All that was noted.
     pub fn done(self) -> Result<(), ApiError> {
-        if self.0.is_empty() {
+        if self.kept.is_empty() {
             Ok(())
         } else {
-            Err(ApiError::fields(self.0))
+            Err(ApiError::fields_and_more(self.kept, self.more))
         }
     }
 }
@@ -84,7 +110,7 @@ pub async fn planned<F: Facts>(
     found: Vec<Violation>,
     bytes: usize,
 ) -> Result<JobSpec, ApiError> {
-    let mut out = Violations(found);
+    let mut out = Violations::of(found);
     let pools = ask::pools(facts).await?;
     named.complete(&mut wanted, &pools);
     spec(&wanted, bytes, Purpose::Create, "spec", &mut out);

@@ -58,8 +58,9 @@ fn content(o: &Override, g: &GroupSpec, path: &str, out: &mut Violations) {
     let (mut own, mut groups) = (Violations::default(), Violations::default());
     runtime::check_sidecar(&o.over(&g.runtime), path, &mut own);
     runtime::check_sidecar(&g.runtime, path, &mut groups);
-    let more = own.0.into_iter().filter(|v| !groups.0.contains(v));
-    out.0.extend(more);
+    for wrong in own.kept.into_iter().filter(|v| !groups.kept.contains(v)) {
+        out.add(wrong.field, wrong.problem);
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +153,7 @@ mod tests {
         }];
         let mut out = Violations::default();
         spec(&s, 100, Purpose::Create, "spec", &mut out);
-        let fields: Vec<&str> = out.0.iter().map(|v| v.field.as_str()).collect();
+        let fields: Vec<&str> = out.kept.iter().map(|v| v.field.as_str()).collect();
         assert_eq!(
             fields,
             [

@@ -50,7 +50,7 @@ fn wrong(change: impl FnOnce(&mut GroupSpec)) -> Vec<String> {
     change(group);
     let mut out = Violations::default();
     spec(&s, 100, Purpose::Create, "spec", &mut out);
-    let all = out.0.into_iter();
+    let all = out.kept.into_iter();
     all.map(|v| format!("{}: {}", v.field.trim_start_matches("spec.groups[0]."), v.problem))
         .collect()
 }
@@ -140,7 +140,7 @@ fn a_pod_may_have_a_volume_in_its_sandbox_and_run_on_lent_room() {
     let problems = |s: &JobSpec| -> Vec<String> {
         let mut out = Violations::default();
         spec(s, 100, Purpose::Create, "spec", &mut out);
-        out.0
+        out.kept
             .into_iter()
             .map(|v| format!("{}: {}", v.field, v.problem))
             .collect()

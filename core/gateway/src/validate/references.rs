@@ -2,8 +2,9 @@
 //! stored before there were references can be scaled and stopped as ever.
 
 use super::Violations;
-use echelon_core_model::environment::{Piece, names, pieces};
+use echelon_core_model::environment::{Piece, most_bytes, names, pieces};
 use echelon_core_model::gang::Peers;
+use echelon_core_model::limits::VARIABLE_BYTES;
 use echelon_core_model::nearest;
 use echelon_core_model::overrides::Override;
 use echelon_core_model::runtime::Runtime;
@@ -14,11 +15,19 @@ type Environment = BTreeMap<String, String>;
 
 /// Checks a spec that stands at `path` in its request. `before`: what it is to replace.
 pub fn references(s: &JobSpec, before: Option<&JobSpec>, path: &str, out: &mut Violations) {
+    let members = s
+        .groups
+        .iter()
+        .fold(0usize, |n, g| n.saturating_add(g.instances as usize));
     for (i, group) in s.groups.iter().enumerate() {
         let at = format!("{path}.groups[{i}]");
         let was = before.and_then(|b| b.group(&group.name));
         let given = all_names(s, &group.runtime, false);
         let old = was.map(|w| &w.runtime.env);
+        let given = GivenNames {
+            names: given,
+            members,
+        };
         environment((&group.runtime.env, old), &given, &format!("{at}.env"), out);
         for (i, own) in group.overrides.iter().enumerate() {
             let same = |o: &&Override| o.instances == own.instances;
@@ -26,7 +35,8 @@ pub fn references(s: &JobSpec, before: Option<&JobSpec>, path: &str, out: &mut V
             let field = format!("{at}.overrides[{i}].env");
             environment((&own.env, old.map(|o| &o.env)), &given, &field, out);
         }
-        let given = all_names(s, &group.runtime, true);
+        let names = all_names(s, &group.runtime, true);
+        let given = GivenNames { names, members };
         for (i, sidecar) in group.sidecars.iter().enumerate() {
             let old = was.and_then(|w| w.sidecars.iter().find(|o| o.name == sidecar.name));
             let old = old.map(|o| &o.runtime.env);
@@ -45,19 +55,34 @@ fn all_names(s: &JobSpec, main: &Runtime, sidecar: bool) -> BTreeSet<String> {
     out
 }
 
+/// The names of what a task is given, in a job of so many instances.
+struct GivenNames {
+    names: BTreeSet<String>,
+    members: usize,
+}
+
 fn environment(
     (env, before): (&Environment, Option<&Environment>),
-    given: &BTreeSet<String>,
+    given: &GivenNames,
     path: &str,
     out: &mut Violations,
 ) {
     let is_new = |name: &String, value: &String| before.and_then(|b| b.get(name)) != Some(value);
     for (name, value) in env.iter().filter(|(n, v)| is_new(n, v)) {
         for piece in pieces(value) {
-            if let Some(problem) = problem(piece, given) {
+            if let Some(problem) = problem(piece, &given.names) {
                 out.check(false, format!("{path}[{name}]"), problem);
             }
         }
+        // `NAME=value` and the zero behind it.
+        let bytes = name.len() + 2 + most_bytes(value, |name| Peers::longest(name, given.members));
+        out.check(
+            bytes <= VARIABLE_BYTES,
+            format!("{path}[{name}]"),
+            format!(
+                "takes up to {bytes} bytes with its name and all that references stand for; Linux gives a program at most {VARIABLE_BYTES}: put longer texts into a file and fetch it with `uris`"
+            ),
+        );
     }
 }
 
@@ -93,7 +118,7 @@ mod tests {
         let mut out = Violations::default();
         references(s, before, "spec", &mut out);
         let line = |v: &crate::error::Violation| format!("{}: {}", v.field, v.problem);
-        out.0.iter().map(line).collect()
+        out.kept.iter().map(line).collect()
     }
 
     fn job(value: &str) -> JobSpec {
@@ -162,5 +187,40 @@ mod tests {
             .env
             .insert("URL".to_owned(), "${HOME}/x".to_owned());
         assert_eq!(told(&after, Some(&before)).len(), 1);
+    }
+
+    #[test]
+    fn a_variable_of_128_kib_passes_and_one_byte_more_is_refused() {
+        let of = |bytes: usize| {
+            told(
+                &JobBuilder::service("web", 1).env("A", &"x".repeat(bytes)).build(),
+                None,
+            )
+        };
+        assert_eq!(of(128 * 1024 - 3), Vec::<String>::new());
+        let refused = of(128 * 1024 - 2);
+        assert!(
+            refused.len() == 1 && refused[0].starts_with("spec.groups[0].env[A]: takes up to 131073 bytes"),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn what_references_stand_for_counts_at_its_longest() {
+        let of = |members, value: &str| {
+            let spec = JobBuilder::batch("g", members).gang().env("A", value).build();
+            told(&spec, None)
+        };
+        // A list is 120 KiB at most, and beside one there is room for 8 KiB.
+        assert_eq!(of(1_000, "${ECHELON_GANG_HOSTS}"), Vec::<String>::new());
+        assert_eq!(
+            of(100, "${ECHELON_GANG_HOSTS}${ECHELON_GANG_HOSTS}"),
+            Vec::<String>::new()
+        );
+        let refused = of(1_000, "${ECHELON_GANG_HOSTS}${ECHELON_GANG_HOSTS}");
+        assert!(
+            refused.len() == 1 && refused[0].starts_with("spec.groups[0].env[A]: takes up to 245763 bytes"),
+            "{refused:?}"
+        );
     }
 }

@@ -4,12 +4,10 @@ use super::Violations;
 use super::group::LONGEST_RUN;
 use echelon_core_model::Amount;
 use echelon_core_model::Span;
+use echelon_core_model::limits::AWAITED;
 use echelon_core_model::rules::{Completion, Restart};
 use echelon_core_model::spec::{GroupSpec, JobKind, JobSpec};
 use std::collections::BTreeSet;
-
-/// Most jobs that one waits for.
-const AWAITED: usize = 64;
 
 /// Checks how runs of a group end, and what follows.
 pub(super) fn of_group(g: &GroupSpec, kind: JobKind, path: &str, out: &mut Violations) {

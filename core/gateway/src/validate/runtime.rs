@@ -3,14 +3,13 @@
 
 use super::text::{is_line, is_path, is_variable};
 use super::{Violations, container, probes};
+use echelon_core_model::limits::{ARGUMENTS, URIS, VARIABLES};
 use echelon_core_model::nearest;
 use echelon_core_model::runtime::{Containerizer, Port, Runtime, SecretReference, Uri};
 use std::collections::BTreeSet;
 
 /// Longest command and longest arguments together: they travel in every launch.
 const COMMAND: usize = 64 * 1024;
-/// Most files to fetch.
-const URIS: usize = 64;
 /// What the hosts' fetcher can read; all but the first five by the hosts' Hadoop client.
 const SCHEMES: [&str; 10] = [
     "http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "gs",
@@ -59,11 +58,11 @@ fn command(r: &Runtime, path: &str, out: &mut Violations) {
         "must be at most 65536 bytes without NUL; put longer scripts into a file and fetch it with `uris`",
     );
     let args = r.args.iter().flatten();
-    let fits = args.clone().map(String::len).sum::<usize>() <= COMMAND && args.clone().count() <= 1024;
+    let fits = args.clone().map(String::len).sum::<usize>() <= COMMAND && args.clone().count() <= ARGUMENTS;
     out.check(
         fits && !args.clone().any(|a| a.contains('\0')),
         format!("{path}.args"),
-        "must be at most 1024 arguments, 65536 bytes in all, without NUL",
+        format!("must be at most {ARGUMENTS} arguments, 65536 bytes in all, without NUL"),
     );
 }
 
@@ -73,9 +72,11 @@ fn entrypoint(r: &Runtime, field: &str, out: &mut Violations) {
     let plain =
         words.iter().map(String::len).sum::<usize>() <= COMMAND && !words.iter().any(|w| w.contains('\0'));
     out.check(
-        plain && words.first().is_some_and(|w| !w.trim().is_empty()),
+        plain && words.len() <= ARGUMENTS && words.first().is_some_and(|w| !w.trim().is_empty()),
         field,
-        "must be a program and its first arguments, at most 65536 bytes without NUL, for example [/bin/server, --verbose]",
+        format!(
+            "must be a program and its first arguments, at most {ARGUMENTS} and 65536 bytes without NUL, for example [/bin/server, --verbose]"
+        ),
     );
     out.check(
         r.container.as_ref().is_some_and(|c| !c.image.is_empty()),
@@ -91,6 +92,11 @@ fn entrypoint(r: &Runtime, field: &str, out: &mut Violations) {
 }
 
 fn env(r: &Runtime, path: &str, out: &mut Violations) {
+    out.check(
+        r.env.len() <= VARIABLES,
+        path,
+        format!("must be at most {VARIABLES}"),
+    );
     for (name, value) in &r.env {
         let field = format!("{path}[{name}]");
         variable(r, name, &field, out);
@@ -128,6 +134,11 @@ fn port_variables(r: &Runtime) -> BTreeSet<String> {
 }
 
 fn secrets(r: &Runtime, path: &str, out: &mut Violations) {
+    out.check(
+        r.secrets.len() <= VARIABLES,
+        path,
+        format!("must be at most {VARIABLES}"),
+    );
     out.check(
         r.secrets.is_empty() || !by_docker(r),
         path,

@@ -11,7 +11,7 @@ pub(super) fn wrong(change: impl FnOnce(&mut Runtime)) -> Vec<String> {
     let s = JobBuilder::batch("hello", 8).runtime(change).build();
     let mut out = Violations::default();
     spec(&s, 100, Purpose::Create, "spec", &mut out);
-    let all = out.0.into_iter();
+    let all = out.kept.into_iter();
     all.map(|v| format!("{}: {}", v.field.trim_start_matches("spec.groups[0]."), v.problem))
         .collect()
 }

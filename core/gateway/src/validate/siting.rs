@@ -2,11 +2,10 @@
 
 use super::Violations;
 use super::text::{is_key, is_line};
+use echelon_core_model::limits::RULE_VALUES;
 use echelon_core_model::siting::{Affinity, Constraint, MAX_RULES, MAX_WEIGHT, STRATEGIES, Test, pattern};
 use echelon_core_model::spec::GroupSpec;
 
-/// Most values of one rule.
-const MOST_VALUES: usize = 1_000;
 pub(super) const ATTRIBUTE: &str = "must name an attribute of hosts, or `hostname`";
 
 pub(super) fn check(g: &GroupSpec, path: &str, out: &mut Violations) {
@@ -78,9 +77,9 @@ fn constraint(c: &Constraint, path: &str, out: &mut Violations) {
         Test::In(values) => {
             out.check(!values.is_empty(), &path, "must name at least one value");
             out.check(
-                values.len() <= MOST_VALUES,
+                values.len() <= RULE_VALUES,
                 path,
-                format!("must be at most {MOST_VALUES}"),
+                format!("must be at most {RULE_VALUES}"),
             );
         }
         Test::Matches(text) => {

@@ -4,6 +4,7 @@ use super::cluster_choice::cluster_choice;
 use super::text::{LABEL_FORM, POOL_PATH_FORM, is_key, is_label, is_line, is_pool_path};
 use super::{Violations, daemon, gang, group, rules, schedule};
 use echelon_core_model::Amount;
+use echelon_core_model::limits::{GROUPS, LABELS};
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::resources::Kind;
 use echelon_core_model::spec::{
@@ -13,10 +14,6 @@ use echelon_core_model::sum::MOST_OF_JOB;
 use echelon_core_model::{JobId, Span};
 use std::collections::BTreeSet;
 
-/// Most groups: far more than the parts of any program, far fewer than instances.
-const GROUPS: usize = 64;
-/// Most labels.
-const LABELS: usize = 64;
 /// Shortest and longest wait before a silent run is replaced: below, every pause of a network starts a second run.
 pub(super) const SHORTEST_SILENCE: Span = Span::seconds(1);
 pub(super) const LONGEST_SPAN: Span = Span::minutes(365 * 24 * 60);

@@ -12,7 +12,7 @@ use echelon_core_testkit::build::JobBuilder;
 fn fields(s: &JobSpec, bytes: usize, purpose: Purpose) -> Vec<String> {
     let mut out = Violations::default();
     spec(s, bytes, purpose, "spec", &mut out);
-    out.0.into_iter().map(|v| v.field).collect()
+    out.kept.into_iter().map(|v| v.field).collect()
 }
 
 /// Checks that one change makes exactly this field wrong.
@@ -56,7 +56,7 @@ fn a_job_has_no_more_in_all_than_sums_are_exact_for() {
     let mut out = Violations::default();
     instances(&s, &s.groups[0].name, "instances", &mut out);
     assert_eq!(
-        out.0.into_iter().map(|v| v.field).collect::<Vec<_>>(),
+        out.kept.into_iter().map(|v| v.field).collect::<Vec<_>>(),
         ["instances"]
     );
 }
@@ -337,7 +337,11 @@ fn jobs_go_into_pools_that_exist_and_have_none_below() {
     let wrong = |path: &str| {
         let mut out = Violations::default();
         in_pools(path, &tree, "spec", &mut out);
-        out.0.into_iter().map(|v| v.problem).collect::<Vec<_>>().join("")
+        out.kept
+            .into_iter()
+            .map(|v| v.problem)
+            .collect::<Vec<_>>()
+            .join("")
     };
     assert_eq!(wrong("/a/b"), "");
     assert!(wrong("/a").contains("/a/b"));
