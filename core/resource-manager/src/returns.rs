@@ -12,6 +12,7 @@ pub(crate) mod start_bans;
 pub(crate) mod stored_releases;
 pub(crate) mod unbegun;
 mod unplaced;
+mod unreported;
 
 use crate::admission::binding::{allowance, quota_elsewhere};
 use crate::admission::router::{GroupOf, Router, Within, take};
@@ -204,13 +205,19 @@ impl Returns<'_> {
         self.lost(id, job, &spec, &lines);
         for line in &lines {
             let key = &line.key;
-            let (Some(group), Some(report)) = (spec.group(&key.group), line.report.as_deref()) else {
+            let Some(group) = spec.group(&key.group) else {
                 continue;
             };
             let of = GroupOf {
                 id,
                 spec: &spec,
                 group,
+            };
+            let Some(report) = line.report.as_deref() else {
+                if spec.kind != JobKind::Daemon && job.durable == job.decided {
+                    self.unreported(of, job, line);
+                }
+                continue;
             };
             if line.count.on_hosts() > 0 {
                 // It finds hosts again.

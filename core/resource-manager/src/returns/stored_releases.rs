@@ -13,6 +13,7 @@ use crate::effect::Effect;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
 use crate::manager::ResourceManager;
+use crate::returns::unreported::is_unreported;
 use crate::storage::operations::Purpose;
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::store::{Consistency, Leadership, Op, Query, Role};
@@ -111,10 +112,14 @@ impl ResourceManager {
         let mut left = VecDeque::new();
         let mut looked = 0;
         let mut last = None;
+        let mut unreported = Vec::new();
         for (id, job) in self.picture.facts.jobs.held_by(cluster, from).take(LOOKS) {
             looked += 1;
             last = Some(id);
             left.extend(marked_groups(job, cluster).into_iter().map(|group| (id, group)));
+            if is_unreported(&self.picture.facts, id, job, cluster) {
+                unreported.push(id);
+            }
             if left.len() >= READS {
                 break;
             }
@@ -122,6 +127,9 @@ impl ResourceManager {
         let is_last = looked < LOOKS && left.len() < READS;
         reads.after = last.filter(|_| !is_last);
         reads.again_at = if is_last { now.plus(EVERY) } else { now };
+        // No report makes this leader look at them.
+        self.due |= !unreported.is_empty();
+        self.dirty.extend(unreported);
         if left.is_empty() {
             return;
         }

@@ -96,6 +96,32 @@ fn what_its_shard_keeps_stays_and_counts_in_its_pool() {
     );
 }
 
+/// A job that is assigned as the stream falls silent: its shard has heard nothing of it over the stream, and has
+/// reported nothing of it.
+#[test]
+fn what_was_never_reported_is_asked_for_and_released_through_storage() {
+    for begun in [0, 1] {
+        let mut case = Case::with(&[("a", 8), ("b", 8)]);
+        for cluster in ["a", "b"] {
+            lead(&mut case, cluster, Epoch(0), Epoch(1));
+        }
+        let home = ClusterId::new("a");
+        case.held = Some((home.clone(), Vec::new()));
+        let job = case.job(1, service(4));
+        assert_eq!(case.ranges(job), "0-3@a.1");
+        case.held = None;
+        case.without_stream.insert(home);
+        case.cut("a");
+        case.run_for(Span::seconds(45));
+        assert!(case.ranges(job).contains(">nowhere"), "{}", case.ranges(job));
+        assert_eq!(case.total_active(job), 0, "its shard has not released it yet");
+        release(&mut case, "a", job, 4 - begun);
+        case.run_for(Span::seconds(10));
+        let moved = u64::from(4 - begun);
+        assert_eq!(case.active(job), [("b", moved)], "{}", case.ranges(job));
+    }
+}
+
 /// The row may have been stored by a leader that was deposed since, and its successor may begin the instance.
 #[test]
 fn a_release_counts_only_as_long_as_its_shard_has_the_same_leader() {
