@@ -11,6 +11,7 @@ pub(crate) mod goals;
 pub(crate) mod host_limits;
 pub(crate) mod instance_limits;
 pub(crate) mod ledger;
+pub(crate) mod moving;
 pub(crate) mod pool_demand;
 pub(crate) mod request;
 pub(crate) mod slices;

@@ -7,7 +7,6 @@
 
 mod contention;
 mod drains;
-pub(crate) mod moving;
 pub(crate) mod start_bans;
 pub(crate) mod stored_releases;
 pub(crate) mod unbegun;
@@ -20,13 +19,13 @@ use crate::admission::{GrantChange, GrantTarget};
 use crate::assignment::indexes::{mark, missing};
 use crate::assignment::ranges::{Cut, change};
 use crate::demand::daemons;
+use crate::demand::moving::{is_of, still_moving};
 use crate::demand::request::{avoided, have, terms_of, unit_of};
 use crate::demand::slices::{Line, keeps_from_beginning, lines};
 use crate::facts::job::{GroupMoves, JobView};
 use crate::facts::slice::SliceKey;
 use crate::picture::Picture;
 use crate::returns::contention::Contention;
-use crate::returns::moving::still_moving;
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::directive::{RETURNABLE, SliceReport};
@@ -665,10 +664,6 @@ impl Returns<'_> {
         job.idle.remove(first);
         self.changed |= mark_all(job, None);
     }
-}
-
-fn is_of(r: &AssignedRange, key: &SliceKey) -> bool {
-    r.cluster == key.cluster && r.generation == key.generation
 }
 
 /// Takes back marks by count in ranges where nothing is left to give back. Returns whether there were any.

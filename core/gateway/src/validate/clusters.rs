@@ -84,7 +84,7 @@ mod tests {
             let mut out = Violations::default();
             in_clusters(&facts, &spec, "spec", &mut out).await.map(|()| out)
         });
-        let out = out.unwrap().0.into_iter();
+        let out = out.unwrap().kept.into_iter();
         out.map(|v| (v.field, v.problem)).collect()
     }
 

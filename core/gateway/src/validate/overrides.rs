@@ -86,7 +86,7 @@ mod tests {
         spec(&s, 100, Purpose::Create, "spec", &mut out);
         let short = |field: &str| field.trim_start_matches("spec.groups[0].").to_owned();
         let lines = out
-            .0
+            .kept
             .iter()
             .map(|v| format!("{}: {}", short(&v.field), v.problem));
         lines.collect()

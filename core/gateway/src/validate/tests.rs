@@ -368,7 +368,7 @@ fn a_problem_that_a_change_of_one_pool_brings_is_told_at_its_field() {
         let mut out = Violations::default();
         pool::check(&before, &after, &mut out);
         let found: Vec<_> = out
-            .0
+            .kept
             .iter()
             .map(|v| (v.field.as_str(), v.problem.as_str()))
             .collect();

@@ -1,10 +1,10 @@
 //! Capacity that is left in pools and clusters.
 
 use crate::demand::ledger::Ledger;
+use crate::demand::moving::take_for_those_under_way;
 use crate::division::Entitled;
 use crate::facts::FederationFacts;
 use crate::facts::capacity::left;
-use crate::returns::moving::take_for_those_under_way;
 use echelon_core_pools::{HostPoolIdx, PoolSums, Rooms};
 use std::sync::Arc;
 

@@ -5,11 +5,11 @@ pub(crate) mod sums;
 
 use crate::demand::basis::Basis;
 use crate::demand::gangs;
+use crate::demand::moving::keeps_capacity;
 use crate::demand::request::{PoolRef, pool_of, request};
 use crate::demand::slices::{Line, has_begun, is_replaced, is_restless, is_somewhere_unplaced, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
-use crate::returns::moving::keeps_capacity;
 use echelon_core_model::bucket::fnv1a;
 use echelon_core_model::class::{ClassDigest, InstanceClass};
 use echelon_core_model::spec::{GroupSpec, JobSpec};

@@ -10,11 +10,11 @@
 //! The drain of a cluster needs an allotment, too. It is given to no shard: the resource manager decides what
 //! leaves, as soon as the others have confirmed that they have less.
 
+use crate::demand::moving::{moved_and_bound, moved_and_unbound};
 use crate::facts::FederationFacts;
 use crate::facts::group_reports::listeners;
 use crate::facts::job::JobView;
 use crate::lifecycle::rollouts::most_down;
-use crate::returns::moving::{moved_and_bound, moved_and_unbound};
 use echelon_core_model::cluster::DesiredState;
 use echelon_core_model::job::Desired;
 use echelon_core_model::{ClusterId, GroupName, JobId};

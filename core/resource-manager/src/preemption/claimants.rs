@@ -6,6 +6,7 @@ use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::config::Preemption;
 use crate::demand::ask::asked;
 use crate::demand::ledger::Ledger;
+use crate::demand::moving::arrived_ungranted;
 use crate::demand::request::{PoolRef, pool_of};
 use crate::demand::slices::lines;
 use crate::facts::FederationFacts;
@@ -13,7 +14,6 @@ use crate::facts::slice::SliceKey;
 use crate::preemption::PreemptionInputs;
 use crate::preemption::requests::{OpenRequest, PreemptionRequests};
 use crate::preemption::victims::staying as staying_in_pools;
-use crate::returns::moving::withhold_for_the_arrived;
 use echelon_core_model::claim::{Claim, ClaimId, ClaimPart};
 use echelon_core_model::{ClusterId, Generation, GroupName, JobId, Resources, Span, Timestamp};
 use echelon_core_pools::Request;
@@ -22,12 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a preemption request is for: the slices, and what they ask for.
 /// `None` once a slice is gone, or the pool is not in the tree any more.
-pub(crate) fn claimant(
-    facts: &FederationFacts,
-    id: JobId,
-    waits: &ClusterId,
-    parts: &[ClaimPart],
-) -> Option<Claimant> {
+fn claimant(facts: &FederationFacts, id: JobId, waits: &ClusterId, parts: &[ClaimPart]) -> Option<Claimant> {
     let job = facts.jobs.get(&id)?;
     let spec = job.running_spec()?;
     if let PoolRef::Unknown(_) = pool_of(facts, &spec.pool) {
@@ -58,11 +53,11 @@ pub(crate) fn claimant(
     })
 }
 
-pub(crate) struct Claimant {
+struct Claimant {
     /// All of it begins together.
     gang: bool,
     /// What its group, or gang, asks for, if anything.
-    pub(crate) request: Option<Request>,
+    request: Option<Request>,
     slices: Vec<Slice>,
 }
 
@@ -97,7 +92,7 @@ impl Claimant {
 
     /// For how many units of each generation capacity is held.
     /// `open`: what shards hold on hosts. `None`: pools hold it.
-    pub(crate) fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
+    fn units(&self, parts: &[ClaimPart], open: Option<&[ClaimPart]>) -> Vec<(Generation, u64)> {
         // A gang is one unit, which begins at all its slices.
         if self.gang {
             let request = self.request.as_ref();
@@ -195,8 +190,27 @@ pub(crate) fn withheld(
             });
         }
     }
-    withhold_for_the_arrived(facts, ledger, &mut out);
+    out.capacity.extend(withheld_for_the_arrived(facts, ledger));
     out
+}
+
+/// The capacity for what a drain has moved here, and that is not granted yet.
+fn withheld_for_the_arrived(facts: &FederationFacts, ledger: &Ledger) -> Vec<WithheldCapacity> {
+    let arrived = arrived_ungranted(facts, ledger).into_iter();
+    let withheld = arrived.filter_map(|(id, key, count)| {
+        let parts = [ClaimPart {
+            group: key.group,
+            generation: key.generation,
+            count,
+        }];
+        let claimant = claimant(facts, id, &key.cluster, &parts)?;
+        Some(WithheldCapacity {
+            units: claimant.units(&parts, None),
+            request: claimant.request?,
+            cluster: key.cluster,
+        })
+    });
+    withheld.collect()
 }
 
 /// Adds counts, by group and generation.

@@ -3,12 +3,12 @@
 
 use crate::admission::router::{GroupOf, take};
 use crate::assignment::indexes::mark;
+use crate::demand::moving::moved_and_unbound;
 use crate::demand::request::{avoided, have, unit_of};
 use crate::facts::job::JobView;
 use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::rollouts;
 use crate::orders::allotments::drain_allotment;
-use crate::returns::moving::moved_and_unbound;
 use crate::returns::{Returns, is_of, mark_slice};
 use echelon_core_model::assignment::{AssignedRange, Releasing};
 use echelon_core_model::directive::SliceReport;

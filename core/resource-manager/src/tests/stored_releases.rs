@@ -117,7 +117,7 @@ fn what_was_never_reported_is_asked_for_and_released_through_storage() {
         assert_eq!(case.total_active(job), 0, "its shard has not released it yet");
         release(&mut case, "a", job, 4 - begun);
         case.run_for(Span::seconds(10));
-        let moved = u64::from(4 - begun);
+        let moved = usize::try_from(4 - begun).unwrap();
         assert_eq!(case.active(job), [("b", moved)], "{}", case.ranges(job));
     }
 }

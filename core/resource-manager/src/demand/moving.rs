@@ -4,19 +4,20 @@
 //! their way it is taken from what the other cluster has left, and where they have arrived they are admitted
 //! first. Where they do not begin all the same, they count as unavailable: the drain has stopped them.
 
-use crate::admission::{RequestedCapacity, WithheldCapacity};
 use crate::demand::ledger::Ledger;
 use crate::demand::request::{terms_of, unit_of};
 use crate::demand::slices::{Line, lines};
 use crate::facts::FederationFacts;
 use crate::facts::job::JobView;
 use crate::facts::slice::SliceKey;
-use crate::preemption::claimants::claimant;
-use crate::returns::is_of;
 use echelon_core_model::assignment::AssignedRange;
-use echelon_core_model::claim::ClaimPart;
 use echelon_core_model::{ClusterId, GroupName, JobId, RangeSet};
 use echelon_core_pools::Rooms;
+
+/// Whether a range of its group is of a slice.
+pub(crate) fn is_of(range: &AssignedRange, key: &SliceKey) -> bool {
+    range.cluster == key.cluster && range.generation == key.generation
+}
 
 /// The cluster to which all of a range moves.
 fn target(range: &AssignedRange) -> Option<&ClusterId> {
@@ -39,7 +40,7 @@ fn leaves(range: &AssignedRange) -> bool {
 /// Of the instances of a group that were moving: those that still are, by the last reports. What has begun where it
 /// arrived is not among them, nor what is not wanted any more. Of a slice of which not all instances are active, it is
 /// not known which of them are.
-pub(super) fn still_moving(job: &JobView, group: &GroupName, before: &RangeSet, lines: &[Line]) -> RangeSet {
+pub(crate) fn still_moving(job: &JobView, group: &GroupName, before: &RangeSet, lines: &[Line]) -> RangeSet {
     let known = job.decided.assigned(group);
     let known = known.union(&job.decided.unbound_with_records(group));
     let all_begun = lines.iter().filter(|line| {
@@ -85,42 +86,23 @@ pub(crate) fn take_for_those_under_way(facts: &FederationFacts, ledger: &Ledger,
     }
 }
 
-/// Adds the capacity for what has arrived and is not granted yet.
-pub(crate) fn withhold_for_the_arrived(
-    facts: &FederationFacts,
-    ledger: &Ledger,
-    withheld: &mut RequestedCapacity,
-) {
+/// Of what has moved: the slices at which something has arrived that is not granted yet, and how much of each.
+pub(crate) fn arrived_ungranted(facts: &FederationFacts, ledger: &Ledger) -> Vec<(JobId, SliceKey, u64)> {
+    let mut out = Vec::new();
     for (id, job) in of_ledger(facts, ledger) {
         for line in lines(facts, id, job) {
-            let key = &line.key;
-            let Some(moves) = job.rare.moves.get(&key.group) else {
+            let Some(moves) = job.rare.moves.get(&line.key.group) else {
                 continue;
             };
-            let arrived = moves.moving.intersect(&staying(job, key)).count();
+            let arrived = moves.moving.intersect(&staying(job, &line.key)).count();
             let ungranted = line.count.unended().saturating_sub(line.allocated);
-            let part = ClaimPart {
-                group: key.group.clone(),
-                generation: key.generation,
-                count: arrived.min(ungranted),
-            };
-            if part.count == 0 {
-                continue;
+            let n = arrived.min(ungranted);
+            if n > 0 {
+                out.push((id, line.key, n));
             }
-            let parts = [part];
-            let Some(claimant) = claimant(facts, id, &key.cluster, &parts) else {
-                continue;
-            };
-            let units = claimant.units(&parts, None);
-            withheld
-                .capacity
-                .extend(claimant.request.map(|request| WithheldCapacity {
-                    request,
-                    cluster: key.cluster.clone(),
-                    units,
-                }));
         }
     }
+    out
 }
 
 fn of_ledger<'a>(
