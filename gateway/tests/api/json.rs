@@ -80,12 +80,20 @@ async fn a_job_goes_from_create_to_delete() {
 async fn wrong_requests_name_the_field_and_store_nothing() {
     let world = World::start().await;
     let job = |groups: &str| format!(r#"{{"spec": {{"name": "x", "kind": "batch", "groups": [{groups}]}}}}"#);
+    let plain = [
+        r#""instances": 1"#,
+        r#""command": "true""#,
+        r#""resources": {"cpusMilli": 1}"#,
+    ];
+    let name = |field: &str| field.split('"').nth(1).unwrap().to_owned();
     let one = |field: &str| {
-        job(&format!(
-            r#"{{"instances": 1, "command": "true", "resources": {{"cpusMilli": 1}}, {field}}}"#
-        ))
+        let others = plain.iter().filter(|other| name(other) != name(field));
+        let all: Vec<&str> = others.copied().chain([field]).collect();
+        job(&format!("{{{}}}", all.join(", ")))
     };
+    let twice = job(r#"{"resources": {"cpusMilli": 1}, "resources": {"cpusMilli": 2}}"#);
     let table = [
+        (twice.as_str(), "job.spec.groups[0].resources"),
         ("{", "body"),
         ("[]", "job"),
         ("", "body"),
