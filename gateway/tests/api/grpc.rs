@@ -99,7 +99,7 @@ async fn a_tree_of_10_000_pools_fits_into_a_request() {
     let refused = pools.apply_pools(request(10_001)).await.unwrap_err();
     assert_eq!(
         refused.message(),
-        "pools: the tree has 10001 pools; at most 10000 are allowed"
+        "field `pools` has more than 10000 entries, which is the most there may be"
     );
     // As JSON it is larger still, and fits.
     let body = (0..10_000).map(|n| format!(r#"{{"pool": {{"path": "/{n:0>60}", "max_jobs": "9"}}}}"#));
