@@ -1,5 +1,7 @@
 //! The table of connections in `docs/limits.md` is the limits of the code, to the letter.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use echelon_io_process::listener as port;
 use std::fmt::Write;
 use std::time::Duration;
