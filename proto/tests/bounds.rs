@@ -1,6 +1,8 @@
 //! Every list and map of every request has a bound, which is found in the bytes: at the bound it passes, above it the
 //! request is refused by the name of the field.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use echelon_proto::FILE_DESCRIPTOR_SET;
 use echelon_proto::convert::bounds::{MOST_ENTRIES, check, check_named, requests, without_bound};
 use echelon_proto::convert::{FieldError, FieldProblem};

@@ -1,5 +1,7 @@
 //! The tables of requests in `docs/limits.md` are the limits of the code, to the letter.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use echelon_core_model::limits as l;
 use echelon_core_model::spec::MAX_SPEC_BYTES;
 use echelon_proto::convert::bounds::MOST_ENTRIES;

@@ -1,5 +1,7 @@
 //! Hostile and slow peers on real sockets: what they lose, when, and what honest ones keep.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use bytes::Bytes;
 use echelon_io_process::listener::{ConnectionLimits, ConnectionRefusals, GuardedPort, RequestBody};
 use echelon_io_process::metrics::{Metrics, exposition};
@@ -234,7 +236,7 @@ async fn next_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
 
 async fn next_of(stream: &mut TcpStream, kind: u8) -> (u8, Vec<u8>) {
     loop {
-        let (found, of, payload) = next_frame(stream).await.expect("a frame");
+        let (found, of, payload) = next_frame(stream).await.unwrap();
         if found == kind {
             return (of, payload);
         }
