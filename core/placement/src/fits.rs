@@ -3,7 +3,6 @@
 //! an exclusive instance starts on no host that is in use.
 
 use crate::constraint::Rule;
-use crate::hosts::machine_of;
 use echelon_core_model::class::{ClassDigest, ClassFit, InstanceClass, MOST_A_CLUSTER, MOST_A_HOST};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::{HostId, PortSet};
@@ -16,8 +15,6 @@ pub struct FitHost {
     pub view: HostView,
     /// All its ports. `None`: not known; then no class is short of them.
     pub ports: Option<PortSet>,
-    /// Another host of its machine is in use.
-    pub is_beside_work: bool,
 }
 
 impl FitHost {
@@ -83,8 +80,7 @@ impl FitCounts {
     }
 
     /// Takes in all hosts that may be used. `O(hosts)` comparisons, and one count of each class for each host that changed.
-    pub fn set_hosts(&mut self, mut hosts: Vec<FitHost>) {
-        note_machines(&mut hosts);
+    pub fn set_hosts(&mut self, hosts: Vec<FitHost>) {
         let classes = std::mem::take(&mut self.classes);
         let mut rules = None;
         let mut before = std::mem::take(&mut self.hosts);
@@ -163,7 +159,7 @@ fn count_class((class, rules): &Ready<'_>, host: &FitHost) -> ClassFit {
         .min(lent.count_in(view.slack.capacity))
         .min(count_ports(&class.ports, host.ports.as_ref()))
         .min(MOST_A_HOST);
-    let is_taken = class.exclusive && (is_in_use(view) || host.is_beside_work);
+    let is_taken = class.exclusive && !(view.used.is_zero() && view.slack.used.is_zero());
     let now = own
         .count_in(view.free)
         .min(lent.count_in(view.slack.free))
@@ -171,22 +167,6 @@ fn count_class((class, rules): &Ready<'_>, host: &FitHost) -> ClassFit {
     ClassFit {
         now: if is_taken { 0 } else { now.min(ever) },
         ever,
-    }
-}
-
-fn is_in_use(view: &HostView) -> bool {
-    !(view.used.is_zero() && view.slack.used.is_zero())
-}
-
-/// Notes of each host whether another one of its machine is in use.
-fn note_machines(hosts: &mut [FitHost]) {
-    let mut in_use: BTreeMap<String, u32> = BTreeMap::new();
-    for host in hosts.iter().filter(|host| is_in_use(&host.view)) {
-        *in_use.entry(machine_of(&host.view).to_owned()).or_default() += 1;
-    }
-    for host in hosts {
-        let of_machine = in_use.get(machine_of(&host.view)).copied().unwrap_or_default();
-        host.is_beside_work = of_machine > u32::from(is_in_use(&host.view));
     }
 }
 

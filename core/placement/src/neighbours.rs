@@ -5,7 +5,7 @@ use crate::hosts::{HostIdx, Hosts};
 use crate::problem::{Neighbour, Wanted};
 use crate::rules::{Domain, values};
 use echelon_core_model::JobId;
-use echelon_core_model::siting::{Affinity, HOSTNAME, Siting};
+use echelon_core_model::siting::{Affinity, Siting};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a host is not for a group.
@@ -27,8 +27,7 @@ type Values<'a> = (Domain<'a>, BTreeSet<u32>);
 pub struct Around<'a> {
     near: Vec<Values<'a>>,
     away: Vec<Values<'a>>,
-    /// Machines that are not for it.
-    closed: Option<Values<'a>>,
+    closed: BTreeSet<HostIdx>,
     wishes: Vec<(Values<'a>, i64)>,
 }
 
@@ -138,9 +137,7 @@ impl<'a> Others<'a> {
                     .push((domain, values(domain, other.hosts.iter().copied())));
             }
             if other.exclusive || wanted.siting.exclusive {
-                let domain = Domain::of(HOSTNAME, hosts);
-                let (_, closed) = out.closed.get_or_insert((domain, BTreeSet::new()));
-                closed.extend(values(domain, other.hosts.iter().copied()));
+                out.closed.extend(&other.hosts);
             }
         }
         out
@@ -163,8 +160,7 @@ impl Around<'_> {
         } else if self.away.iter().any(|v| has(v, host)) {
             Some(Near::Close)
         } else {
-            let is_closed = self.closed.as_ref().is_some_and(|closed| has(closed, host));
-            is_closed.then_some(Near::Closed)
+            self.closed.contains(&host).then_some(Near::Closed)
         }
     }
 
@@ -181,6 +177,6 @@ impl Around<'_> {
 
     /// Whether it keeps nobody from any host.
     pub fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.away.is_empty() && self.closed.is_none()
+        self.near.is_empty() && self.away.is_empty() && self.closed.is_empty()
     }
 }

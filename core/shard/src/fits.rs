@@ -66,11 +66,7 @@ impl Shard {
             } else {
                 None
             };
-            FitHost {
-                view,
-                ports,
-                is_beside_work: false,
-            }
+            FitHost { view, ports }
         });
         let hosts = hosts.collect();
         self.fits.counts.set_hosts(hosts);

@@ -457,7 +457,6 @@ impl<'a> Shard<'a> {
         let host = |view: &echelon_core_model::cluster::HostView| FitHost {
             view: view.clone(),
             ports: None,
-            is_beside_work: false,
         };
         asked
             .counts

@@ -28,11 +28,10 @@ pub(super) struct Runs<'a> {
     order: BTreeMap<GroupKey<'a>, usize>,
 }
 
-/// What hosts share by an attribute; by their names those that are on one machine.
+/// What hosts share by an attribute; a host is by itself by its name.
 fn place<'h>(attribute: &str, host: &'h HostView) -> Option<&'h str> {
     if attribute == "hostname" {
-        let name: &str = &host.hostname;
-        Some(if name.is_empty() { host.id.as_str() } else { name })
+        Some(host.id.as_str())
     } else {
         host.attributes.get(attribute).map(String::as_str)
     }
@@ -123,7 +122,7 @@ impl<'a> Runs<'a> {
 
     fn is_shared(&self, wanted: &Wanted, host: &HostView) -> bool {
         self.of_others(wanted.job)
-            .any(|r| are_near("hostname", r.host, host) && (r.exclusive || wanted.siting.exclusive))
+            .any(|r| r.host.id == host.id && (r.exclusive || wanted.siting.exclusive))
     }
 }
 
