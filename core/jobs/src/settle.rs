@@ -58,8 +58,8 @@ impl Policy {
         }
     }
 
-    /// Whether the n-th run in a row that ended by the platform ends its instance. What runs for ever is tried without end, but for a
-    /// member of a gang that cannot go on without it.
+    /// Whether the n-th run in a row that ended by the platform ends its instance. What runs for ever
+    /// is tried without end, but for a member of a gang that cannot go on without it.
     fn gives_up_on_platform(&self, failures: u32) -> bool {
         let goes_on = self.runs_for_ever() && self.gang == OnMemberFailure::Member;
         !goes_on && failures >= self.platform_retry
@@ -72,7 +72,8 @@ impl Policy {
         Span(wait.0.saturating_add(self.jitter_of(wait)))
     }
 
-    /// The wait after the n-th run in a row that ended by the platform: doubled with each, at most `MOST_PLATFORM_BACKOFF`.
+    /// The wait after the n-th run in a row that ended by the platform: doubled with each, at most
+    /// `MOST_PLATFORM_BACKOFF`.
     #[must_use]
     pub fn platform_wait(&self, failures: u32) -> Span {
         let wait = doubled(PLATFORM_BACKOFF, MOST_PLATFORM_BACKOFF, failures);

@@ -25,7 +25,8 @@ impl InstanceRecord {
         self.failures_in_a_row() >= CRASH_LOOP && self.ended.is_none()
     }
 
-    /// Failures in a row, its own or the platform's, whichever are more. While it runs, the platform's are over.
+    /// Failures in a row, its own or the platform's, whichever are more. While it runs, the platform's
+    /// are over.
     #[must_use]
     pub fn failures_in_a_row(&self) -> u32 {
         self.attempts.max(self.open_platform_failures())

@@ -298,8 +298,8 @@ impl InstanceRecord {
         }
     }
 
-    /// Whether its goal was met or given up by a run at another cluster, after this one of an earlier stay here
-    /// had ended.
+    /// Whether its goal was met or given up by a run at another cluster, after this one of an earlier
+    /// stay here had ended.
     fn has_ended_elsewhere(&self, run: &Run) -> bool {
         let has_result = matches!(self.ended, Some(Ended::Succeeded | Ended::Failed));
         has_result && run.state.is_ended() && run.generation != self.generation

@@ -68,12 +68,12 @@ impl World {
         reached
             || is_kept_away
             || (is_bound_to_hosts(spec, code, is_for_room) && self.is_some_host_full(spec))
-            || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room((head, spec), n))
+            || ((is_for_room || code.layer() == Layer::Placement) && !self.has_room(head, spec, n))
     }
 
     /// Whether a cluster that the job may use has room for so many instances: each takes a core, so that what a cluster
     /// has left some host has. A cluster that gets no more by the job's rules of division has none for it.
-    fn has_room(&self, (head, spec): (&Head, &JobSpec), n: u64) -> bool {
+    fn has_room(&self, head: &Head, spec: &JobSpec, n: u64) -> bool {
         let division = self.division(head, spec);
         let taken = self.taken(spec).into_iter().zip(&self.clusters).enumerate();
         let mut left = taken
