@@ -104,10 +104,18 @@ struct ShownCluster {
 /// Reads and shows until the end. While storage does not answer, what was read last stays.
 pub(crate) async fn keep(gateway: Gateway, readiness: Readiness, metrics: ClusterMetrics) {
     let mut shown = BTreeMap::new();
+    let mut seen = None;
     let follow = async {
         loop {
             match tokio::time::timeout(READ_EVERY, Federation::read(&gateway.facts)).await {
-                Ok(Ok(federation)) => show(&gateway, &readiness, (&metrics, &mut shown), &federation),
+                Ok(Ok(federation)) => {
+                    show(&gateway, &readiness, (&metrics, &mut shown), &federation);
+                    let now = Some(marks(&gateway, &federation));
+                    if seen != now {
+                        gateway.feeds.tell_shown();
+                        seen = now;
+                    }
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "the clusters cannot be read at the moment"),
                 Err(_) => tracing::debug!("storage does not answer about clusters at the moment"),
             }
@@ -118,6 +126,20 @@ pub(crate) async fn keep(gateway: Gateway, readiness: Readiness, metrics: Cluste
         () = follow => {}
         () = gateway.stop.cancelled() => {}
     }
+}
+
+/// What jobs and endpoints show of clusters beside what is stored of themselves: it changes without a commit.
+fn marks(
+    gateway: &Gateway,
+    federation: &Federation,
+) -> (bool, Vec<(ClusterId, Health, bool, Option<String>)>) {
+    let now = gateway.now();
+    let parts = federation.clusters.keys().map(|id| federation.part(id, now));
+    let marks = parts.map(|part| {
+        let (is_confirmed, stale) = (part.unconfirmed_since.is_none(), part.stale_reason());
+        (part.id, part.health, is_confirmed, stale)
+    });
+    (gateway.leaders.manager_absent_since().is_some(), marks.collect())
 }
 
 fn show(

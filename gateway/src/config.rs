@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// Requests in hand at once: more than storage answers side by side only wait in another place.
 pub const MOST_REQUESTS: usize = 512;
+/// How often watched jobs are read while the leader of a role is not heard.
+pub const WATCH_ROUND: Duration = Duration::from_secs(10);
 /// The time of a request that says none.
 pub const REQUEST_TIME: Duration = Duration::from_secs(15);
 
@@ -18,8 +20,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Where others reach it: `http://host:port`; the listening address when it is left out.
     pub advertise: Option<String>,
-    /// How often a watch looks at storage.
-    pub watch_interval: Duration,
+    /// How often watched jobs are read while the leader of a role is not heard.
+    pub watch_round: Duration,
     /// How long it serves on after it was told to end and is not ready any more.
     pub drain: Duration,
     /// Requests that are in hand at once, streams after their first answer excepted; further ones are refused.
@@ -40,7 +42,7 @@ impl Config {
             listen: SocketAddr::from(([127, 0, 0, 1], port)),
             allowed_hosts: Vec::new(),
             advertise: None,
-            watch_interval: Duration::from_millis(500),
+            watch_round: WATCH_ROUND,
             drain: Duration::ZERO,
             most_requests: MOST_REQUESTS,
             request_time: REQUEST_TIME,

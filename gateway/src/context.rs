@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::deadline;
 use crate::error::status;
 use crate::facts::StoreFacts;
+use crate::feeds::Feeds;
 use crate::leaders::Leaders;
 use crate::links::Links;
 use crate::switches::Switches;
@@ -30,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) telemetry: Telemetry,
     pub(crate) switches: Switches,
     pub(crate) leaders: Leaders,
+    /// Jobs that are watched here.
+    pub(crate) feeds: Feeds,
     /// The membership servers and storage, as this gateway sees them.
     pub(crate) contacts: Contacts,
     /// Where others reach it.

@@ -1,4 +1,5 @@
-//! Endpoints of a job as one list, and as it changes: a watch looks at storage at an interval and sends what has come, changed or gone.
+//! Endpoints of a job as one list, and as it changes: a watch looks at storage when something of the job has changed, and sends what has come,
+//! changed or gone.
 //! What cannot be read is nothing that has gone: the caller keeps what it has until it can.
 
 use crate::context::Gateway;
@@ -12,6 +13,7 @@ use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::JobId;
 use echelon_proto::echelon::v1;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -22,6 +24,11 @@ const PAGE: i32 = 1000;
 const PAGES: usize = 100;
 /// Endpoints of one answer of a watch.
 const CHUNK: usize = 1000;
+
+/// Between two looks at a job that changes again and again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A look that could not be done is done again after this time.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The answers of a watch.
 pub(crate) type Watching = ReceiverStream<Result<v1::WatchEndpointsResponse, Status>>;
@@ -77,7 +84,8 @@ impl ShownEndpoint {
 
 struct Watch {
     gateway: Gateway,
-    job: JobRef,
+    // A name may be another job's later.
+    job: JobId,
     filter: InstanceFilter,
     /// What the caller was told of; `None`: nothing yet.
     told: Option<BTreeMap<Key, ShownEndpoint>>,
@@ -96,8 +104,7 @@ pub(crate) async fn watch(
         ..InstanceFilter::default()
     };
     let watch = Watch {
-        // A name may be another job's later.
-        job: JobRef::Id(view.head.job),
+        job: view.head.job,
         gateway,
         filter,
         told: None,
@@ -119,7 +126,11 @@ fn later(error: ApiError) -> Result<(), ApiError> {
 impl Watch {
     async fn run(mut self, send: mpsc::Sender<Result<v1::WatchEndpointsResponse, Status>>) {
         self.gateway.telemetry.streams.inc();
+        let feed = self.gateway.feeds.follow(self.job);
+        let mut changes = feed.changes();
         'watch: loop {
+            changes.mark_unchanged();
+            let mut is_known = true;
             match self.look().await {
                 Ok((now, ended)) => {
                     for answer in answers(self.told.as_ref(), &now) {
@@ -134,14 +145,18 @@ impl Watch {
                 }
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, "a watch of endpoints could not look");
+                    is_known = false;
                 }
                 Err(error) => {
                     let _ = send.send(Err(status(&error))).await;
                     break;
                 }
             }
+            tokio::time::sleep(PAUSE).await;
             tokio::select! {
-                () = tokio::time::sleep(self.gateway.config.watch_interval) => {}
+                // The sender is part of the feed.
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(AGAIN), if !is_known => {}
                 () = send.closed() => break,
                 () = self.gateway.stop.cancelled() => {
                     let _ = send.send(Err(Status::unavailable("this gateway ends; watch again at another"))).await;
@@ -154,7 +169,7 @@ impl Watch {
 
     /// The list as it is now, and whether there will be no other: the job has ended.
     async fn look(&self) -> Result<(BTreeMap<Key, ShownEndpoint>, bool), ApiError> {
-        let (id, found) = all(&self.gateway, &self.job, &self.filter).await?;
+        let (id, found) = all(&self.gateway, &JobRef::Id(self.job), &self.filter).await?;
         let shown = found
             .iter()
             .filter_map(|i| show_endpoint(i, id))
@@ -163,7 +178,7 @@ impl Watch {
         if !now.is_empty() {
             return Ok((now, false));
         }
-        let view = get_job(&self.gateway.facts, &self.job, self.gateway.now()).await?;
+        let view = get_job(&self.gateway.facts, &JobRef::Id(self.job), self.gateway.now()).await?;
         Ok((now, view.state().is_ended()))
     }
 }

@@ -112,6 +112,11 @@ impl Leaders {
         self.roles.borrow().clone()
     }
 
+    /// Follows which roles there are, and how they are seen.
+    pub(crate) fn follow(&self) -> watch::Receiver<Arc<[LedRole]>> {
+        self.roles.subscribe()
+    }
+
     /// Since when no resource manager answers. What it writes is as old: counts of jobs, and how clusters
     /// are heard.
     pub(crate) fn manager_absent_since(&self) -> Option<Timestamp> {

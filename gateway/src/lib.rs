@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod changes;
 mod cluster_health;
 mod config;
 mod context;
@@ -12,6 +13,7 @@ mod endpoints;
 mod error;
 mod facts;
 mod grpc;
+mod feeds;
 mod guard;
 mod health;
 mod http_sd;
@@ -26,5 +28,5 @@ mod switches;
 mod telemetry;
 mod unconfirmed;
 
-pub use config::{Config, MOST_REQUESTS, REQUEST_TIME};
+pub use config::{Config, MOST_REQUESTS, REQUEST_TIME, WATCH_ROUND};
 pub use serve::{Running, ServeError, serve};

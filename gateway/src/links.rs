@@ -137,7 +137,7 @@ impl Links {
         }
     }
 
-    fn channel(&self, address: &str) -> Option<Channel> {
+    pub(crate) fn channel(&self, address: &str) -> Option<Channel> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(channel) = channels.get(address) {
             return Some(channel.clone());

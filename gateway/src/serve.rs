@@ -2,6 +2,7 @@
 //! paths or the pages.
 
 use crate::access;
+use crate::changes;
 use crate::cluster_health::{self, ClusterMetrics};
 use crate::config::Config;
 use crate::context::{Gateway, Inner};
@@ -13,6 +14,7 @@ use crate::guard::{Refusal, check_origin};
 use crate::health;
 use crate::json::{self, Json};
 use crate::leaders::{self, Leaders};
+use crate::feeds::Feeds;
 use crate::links::Links;
 use crate::pages;
 use crate::switches::{self, Switches};
@@ -149,6 +151,7 @@ pub async fn serve(
         links,
         switches: Switches::new(telemetry.kills_off.clone()),
         leaders: Leaders::new(telemetry.leader_absent.clone()),
+        feeds: Feeds::new(),
         contacts,
         address: advertised.unwrap_or_else(|| format!("http://{address}")),
         telemetry,
@@ -174,6 +177,7 @@ pub async fn serve(
         closing.clone(),
     ));
     shutdown.spawn(leaders::keep(gateway.clone(), readiness.clone()));
+    shutdown.spawn(changes::keep(gateway.clone()));
     shutdown.spawn(cluster_health::keep(
         gateway.clone(),
         readiness.clone(),

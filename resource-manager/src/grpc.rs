@@ -9,6 +9,7 @@ use echelon_core_model::cluster::ClusterQuestion;
 use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
+use echelon_io_changes::{Publisher, change_service};
 use echelon_io_process::{Clock, Shutdown};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Wire, spec};
@@ -75,7 +76,7 @@ impl Service {
 
 /// Serves on a port until the shutdown begins, then lets calls under way end.
 pub(crate) fn serve(
-    service: Service,
+    (service, changed): (Service, Publisher),
     state: impl Fn() -> RoleState + Send + Sync + 'static,
     listener: TcpListener,
     shutdown: &Shutdown,
@@ -89,6 +90,7 @@ pub(crate) fn serve(
         let served = tonic::transport::Server::builder()
             .add_service(health_service)
             .add_service(ResourceManagerServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE))
+            .add_service(change_service(changed))
             .add_service(role_service(state))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),

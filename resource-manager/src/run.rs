@@ -5,11 +5,13 @@ use crate::link::{Keeper, Links};
 use crate::measure::Measures;
 use crate::query::{PictureQuery, QueryThread};
 use crate::serve::Parts;
+use echelon_core_model::change::JobChanges;
 use echelon_core_model::ClusterId;
 use echelon_core_model::directive::Report;
 use echelon_core_model::instance_limit::{ExceededLimit, WantedInstances};
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_resource_manager::{Alarm, Effect, Event, LinkId, ResourceManager};
+use echelon_io_changes::Publisher;
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use echelon_proto::convert::shard::Changed;
@@ -60,6 +62,8 @@ pub(crate) struct Loop {
     queries: QueryThread,
     seed: u64,
     led: Condition,
+    /// What gateways are told.
+    changed: Publisher,
     /// What the driver decided just before its leadership came into doubt; done when it is certain again.
     held: Vec<Effect>,
 }
@@ -70,6 +74,7 @@ impl Loop {
         parts: Parts,
         measures: Measures,
         (inbox, seed): (mpsc::Sender<Input>, u64),
+        changed: Publisher,
     ) -> Self {
         let led = parts
             .readiness
@@ -83,6 +88,7 @@ impl Loop {
             queries: QueryThread::new(),
             seed,
             led,
+            changed,
             held: Vec::new(),
         }
     }
@@ -107,6 +113,7 @@ impl Loop {
             self.turn(events.drain(..), &mut office);
         }
         self.links.clear();
+        self.changed.lead(None);
         office.resign().await;
     }
 
@@ -155,6 +162,7 @@ impl Loop {
     fn follow(&mut self) {
         self.links.clear();
         self.measures.leads(None);
+        self.changed.lead(None);
         self.held.clear();
     }
 
@@ -236,9 +244,15 @@ impl Loop {
             Effect::Publish(epoch) => {
                 tracing::info!(%epoch, "leading");
                 self.measures.leads(Some(epoch));
+                self.changed.lead(Some(epoch));
                 office.publish(epoch);
             }
             Effect::Mark(stamp) => office.mark(stamp),
+            Effect::Changed(job) => {
+                let mut changes = JobChanges::default();
+                changes.touch(job);
+                self.changed.push(changes);
+            }
             Effect::StepDown { why } => {
                 tracing::warn!(%why, "gave the leadership up");
                 self.follow();
@@ -256,8 +270,10 @@ impl Loop {
 
     fn operate(&self, id: OpId, op: Op) {
         let (store, inbox) = (self.parts.store.clone(), self.inbox.clone());
+        let (changes, changed) = (JobChanges::of(&op), self.changed.clone());
         self.parts.shutdown.spawn(async move {
             let result = store.perform(op).await;
+            changed.stored(changes, &result);
             // The loop is gone only when the process ends.
             let _ = inbox.send(Input::Storage(id, result)).await;
         });
@@ -289,6 +305,6 @@ const fn is_act_of_a_leader(effect: &Effect) -> bool {
         | Effect::Unwatch(_)
         | Effect::Publish(_)
         | Effect::Mark(_) => true,
-        Effect::StepDown { .. } | Effect::Alarm(_) => false,
+        Effect::Changed(_) | Effect::StepDown { .. } | Effect::Alarm(_) => false,
     }
 }

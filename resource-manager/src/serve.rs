@@ -4,6 +4,7 @@ use crate::grpc::{self, Service};
 use crate::measure::Measures;
 use crate::run::{Loop, QUEUE};
 use echelon_core_resource_manager as core;
+use echelon_io_changes::Publisher;
 use echelon_io_membership::{Member, Membership, Office, Role};
 use echelon_io_process::metrics::MetricError;
 use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
@@ -99,8 +100,9 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let (told, contacts) = (measures.state(), parts.contacts.clone());
     let state = move || contacts.within(&told.borrow());
+    let changed = Publisher::default();
     grpc::serve(
-        Service::new(inbox.clone(), parts.clock.clone()),
+        (Service::new(inbox.clone(), parts.clock.clone()), changed.clone()),
         state,
         listener,
         &parts.shutdown,
@@ -113,6 +115,6 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let seed = config.driver.seed;
     let driver = core::ResourceManager::new(config.driver);
     let shutdown = parts.shutdown.clone();
-    shutdown.spawn(Loop::new(driver, parts, measures, (inbox, seed)).run(office, inputs));
+    shutdown.spawn(Loop::new(driver, parts, measures, (inbox, seed), changed).run(office, inputs));
     Ok(Running { address })
 }

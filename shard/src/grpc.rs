@@ -7,6 +7,7 @@ use echelon_core_model::HostId;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::role_state::RoleState;
 use echelon_core_shard::{LinkId, Whereabouts};
+use echelon_io_changes::{Publisher, change_service};
 use echelon_io_process::Shutdown;
 use echelon_proto::codec::refused;
 use echelon_proto::convert::{Wire, instance};
@@ -56,7 +57,7 @@ impl Service {
 
 /// Serves on a port until the shutdown begins, then lets calls under way end.
 pub(crate) fn serve(
-    service: Service,
+    (service, changed): (Service, Publisher),
     state: impl Fn() -> RoleState + Send + Sync + 'static,
     listener: TcpListener,
     shutdown: &Shutdown,
@@ -73,6 +74,7 @@ pub(crate) fn serve(
             .http2_keepalive_timeout(Some(KEEP_ALIVE))
             .add_service(health_service)
             .add_service(service)
+            .add_service(change_service(changed))
             .add_service(role_service(state))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),

@@ -11,12 +11,14 @@ use crate::register;
 use crate::serve::Parts;
 use crate::tails;
 use echelon_core_hosts as hosts;
+use echelon_core_model::change::JobChanges;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::log::Tails;
 use echelon_core_model::store::{Op, OpId, OpResult};
 use echelon_core_model::{ClusterId, TaskId, Timestamp};
 use echelon_core_placement::Answer;
 use echelon_core_shard::{Effect, Event, LinkId, Mode, RunPage, Shard, Whereabouts};
+use echelon_io_changes::Publisher;
 use echelon_io_membership::{Office, Role, Sighting, Verdict};
 use echelon_io_process::health::Condition;
 use std::time::{Duration, Instant};
@@ -80,6 +82,8 @@ pub(crate) struct JobManager {
     led: Condition,
     /// That a leader drives its Mesos; a standby need not.
     mesos: Condition,
+    /// What gateways are told.
+    changed: Publisher,
     /// What the driver decided just before its leadership came into doubt; done when it is certain again.
     held: Vec<Effect>,
 }
@@ -91,6 +95,7 @@ impl JobManager {
         logs: Logs,
         inbox: mpsc::Sender<Input>,
         (parts, cluster): (Parts, ClusterId),
+        changed: Publisher,
     ) -> Self {
         let led = parts.readiness.condition(
             &format!("shard of {cluster}"),
@@ -118,6 +123,7 @@ impl JobManager {
             links: Links::default(),
             led,
             mesos,
+            changed,
             held: Vec::new(),
         }
     }
@@ -168,6 +174,7 @@ impl JobManager {
         }
         self.links.clear();
         self.hosts.close();
+        self.changed.lead(None);
         office.resign().await;
     }
 
@@ -222,6 +229,7 @@ impl JobManager {
     fn follow(&mut self) {
         self.hosts.close();
         self.measures.leads(None);
+        self.changed.lead(None);
         self.held.clear();
     }
 
@@ -325,6 +333,7 @@ impl JobManager {
             Effect::Publish(epoch) => {
                 tracing::info!(%epoch, "leading");
                 self.measures.leads(Some(epoch));
+                self.changed.lead(Some(epoch));
                 office.publish(epoch);
             }
             Effect::Mark(stamp) => office.mark(stamp),
@@ -348,8 +357,10 @@ impl JobManager {
 
     fn operate(&self, id: OpId, op: Op) {
         let (store, inbox) = (self.parts.store.clone(), self.inbox.clone());
+        let (changes, changed) = (JobChanges::of(&op), self.changed.clone());
         self.parts.shutdown.spawn(async move {
             let result = store.perform(op).await;
+            changed.stored(changes, &result);
             // The loop is gone only when the process ends.
             let _ = inbox.send(Input::Storage(id, result)).await;
         });

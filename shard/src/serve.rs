@@ -9,6 +9,7 @@ use crate::measure::Measures;
 use crate::register::{self, RegisterError};
 use echelon_core_model::ClusterId;
 use echelon_core_shard as core;
+use echelon_io_changes::Publisher;
 use echelon_io_membership::{Member, Membership, Office, Role};
 use echelon_io_process::metrics::MetricError;
 use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
@@ -142,7 +143,8 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let service = Service::new(inbox.clone(), logs.clone(), stop);
     let (told, contacts) = (measures.state(), parts.contacts.clone());
     let state = move || contacts.within(&told.borrow());
-    grpc::serve(service, state, listener, &parts.shutdown);
+    let changed = Publisher::default();
+    grpc::serve((service, changed.clone()), state, listener, &parts.shutdown);
     let role = Role::Shard(cluster.clone());
     let member = Member {
         id: config.holder.clone(),
@@ -166,7 +168,14 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     ));
     let hosts = HostManager::new(config.mesos, config.seed, addresses);
     let shutdown = parts.shutdown.clone();
-    let job_manager = JobManager::new((driver, measures), hosts, logs, inbox, (parts, cluster.clone()));
+    let job_manager = JobManager::new(
+        (driver, measures),
+        hosts,
+        logs,
+        inbox,
+        (parts, cluster.clone()),
+        changed,
+    );
     shutdown.spawn(job_manager.run(role, office, inputs));
     Ok(Running { address, cluster })
 }

@@ -24,6 +24,7 @@ pub mod declare;
 pub mod drains;
 pub mod ending;
 pub mod error;
+pub mod event_feed;
 pub mod events;
 pub mod explain;
 pub mod host_forget;

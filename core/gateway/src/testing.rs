@@ -14,14 +14,15 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Event, EventCursor, NameHolder, Op, OpFailure, OpResult, PlannedRequest,
-    Query, RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow,
+    Answer, Batch, Decided, Decision, Event, NameHolder, Op, OpFailure, OpResult, PlannedRequest, Query, Role,
+    RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow, Write,
 };
 use echelon_core_model::{
-    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, RequestId, Span,
-    Timestamp, Version,
+    Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, Reason, ReasonCode,
+    RequestId, Span, Timestamp, Version,
 };
 use echelon_core_testkit::build::JobBuilder;
+use echelon_core_testkit::store::ModelStore;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
@@ -42,7 +43,8 @@ pub struct Memory {
     pub states: BTreeMap<ClusterId, ClusterState>,
     pub heartbeats: BTreeMap<ClusterId, Heartbeat>,
     pub hosts: BTreeMap<ClusterId, Vec<Host>>,
-    pub events: Vec<(EventCursor, Event)>,
+    /// Events, up to where they hold, and who leads.
+    pub model: ModelStore,
     pub blocks: BTreeMap<(ClusterId, JobId, GroupName), BTreeMap<InstanceNumber, InstanceRecord>>,
     pub rows: BTreeMap<(ClusterId, JobId, GroupName), SliceRow>,
     pub shards: BTreeMap<ClusterId, ShardRow>,
@@ -211,14 +213,9 @@ impl Memory {
                     .cloned()
                     .collect(),
             ),
-            Query::Events { job, after, limit } => Answer::Events(
-                self.events
-                    .iter()
-                    .filter(|(at, e)| e.job == job && after.as_ref().is_none_or(|a| at > a))
-                    .take(limit as usize)
-                    .cloned()
-                    .collect(),
-            ),
+            query @ (Query::Events { .. } | Query::EventEnds(..) | Query::Leadership(_)) => {
+                self.model.read(&query)
+            }
             Query::Jobs { filter, after, limit } => Answer::Jobs(
                 self.heads
                     .values()
@@ -438,4 +435,42 @@ impl<T> Running<T> {
             None => panic!("stepped after its end"),
         });
     }
+}
+
+/// Commits some writes of a role.
+pub fn commit(model: &mut ModelStore, owner: &Role, stamp: Stamp, writes: Vec<Write>) {
+    let batch = Batch {
+        owner: owner.clone(),
+        stamp,
+        writes,
+    };
+    assert_eq!(model.perform(Op::Commit(batch)), OpResult::Committed);
+}
+
+/// Commits events of a job in a lane, dated as told, and notes them.
+pub fn commit_events(
+    model: &mut ModelStore,
+    owner: &Role,
+    (epoch, sequence): (u64, u64),
+    (lane, job): (u16, JobId),
+    times: &[u64],
+) {
+    let events = times.iter().map(|at| {
+        Write::Event(Event {
+            job,
+            at: Timestamp(*at),
+            happened: Timestamp(*at),
+            instance: None,
+            state: None,
+            reason: Reason::new(ReasonCode::Running),
+            hostname: None,
+            task: None,
+        })
+    });
+    let stamp = Stamp {
+        epoch: Epoch(epoch),
+        sequence,
+    };
+    let writes = events.chain([Write::NoteEvents(lane)]).collect();
+    commit(model, owner, stamp, writes);
 }

@@ -13,6 +13,7 @@
 pub mod amount;
 pub mod assignment;
 pub mod bucket;
+pub mod change;
 pub mod claim;
 pub mod class;
 pub mod cluster;

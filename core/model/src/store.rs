@@ -2,12 +2,14 @@
 //! simulation has its own. Two kinds of facts that never share a table (section 7): decided ones are written only by
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
+mod event;
 mod failure;
 mod mark;
 mod op;
 mod shard_rows;
 mod unread;
 
+pub use event::{Event, EventDay, EventEnd, EventPlace, event_day};
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use mark::{Evidence, Mark};
 pub use op::{Answer, Batch, Consistency, Decided, Decision, Op, OpId, OpResult, Query, RawKey, Write};
@@ -17,10 +19,8 @@ pub use unread::{Reading, RowSubject, UnreadRow, rows_told};
 use crate::cluster::MassLoss;
 use crate::drain::Drains;
 use crate::host_pool::HostMoves;
-use crate::id::{ClusterId, Epoch, GroupName, HostId, HostPoolName, JobId, Version, VolumeId};
+use crate::id::{ClusterId, Epoch, HostId, HostPoolName, JobId, Version, VolumeId};
 use crate::log::LogGap;
-use crate::reason::Reason;
-use crate::run::RunState;
 use crate::time::{Span, Timestamp};
 use crate::volume::VolumeWish;
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,40 +181,6 @@ pub struct ShardRow {
     pub observed: Span,
     /// Mesos is asked to remove the framework, or was: the cluster is removed for good.
     pub tears_down: bool,
-}
-
-/// Something that happened to a job or an instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// The job.
-    pub job: JobId,
-    /// When it was written: its place among the events of its job, where a watch goes on.
-    pub at: Timestamp,
-    /// When it happened: earlier, if its writer was away then.
-    pub happened: Timestamp,
-    /// The instance, if it is about one.
-    pub instance: Option<(GroupName, u32)>,
-    /// The run's state, if it is about one.
-    pub state: Option<RunState>,
-    /// Why.
-    pub reason: Reason,
-    /// The host's name, if it is about one.
-    pub hostname: Option<String>,
-    /// The task id, if it is about a run.
-    pub task: Option<String>,
-}
-
-/// A page position within a list of events: the cursor of the last event seen.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EventCursor {
-    /// Its time.
-    pub at: Timestamp,
-    /// Its writer.
-    pub owner: Role,
-    /// Its stamp.
-    pub stamp: i64,
-    /// Its place in its batch.
-    pub index: u32,
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub enum Effect {
     /// Record in the membership that a write of ours is durable. If this is lost, less is proven to the next
     /// leader, and nothing false.
     Mark(Stamp),
+    /// What is to be seen of a job has changed, and nothing of that was stored by us.
+    Changed(JobId),
     /// Give the leadership up.
     StepDown {
         /// Why, for the log.

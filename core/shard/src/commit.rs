@@ -86,6 +86,16 @@ impl Shard {
             return std::iter::once(beat).chain(mark.map(Write::Mark)).collect();
         }
         let mut filling = Filling::default();
+        // With or before what they tell of.
+        let mut events = std::mem::take(&mut dirt.events).into_iter();
+        while filling.has_room()
+            && let Some(event) = events.next()
+        {
+            if let Some(Write::Event(event)) = filling.take(Write::Event(event)) {
+                dirt.events.push(event);
+            }
+        }
+        dirt.events.extend(events);
         let mut ready = std::mem::take(&mut dirt.ready).into_iter();
         while filling.has_room()
             && let Some(write) = ready.next()
@@ -118,16 +128,10 @@ impl Shard {
                 dirt.blocks.insert(at);
             }
         }
-        let mut events = std::mem::take(&mut dirt.events).into_iter();
-        while filling.has_room()
-            && let Some(event) = events.next()
-        {
-            if let Some(Write::Event(event)) = filling.take(Write::Event(event)) {
-                dirt.events.push(event);
-            }
-        }
-        dirt.events.extend(events);
         let mut writes = filling.writes;
+        if writes.iter().any(|write| matches!(write, Write::Event(_))) {
+            writes.push(Write::NoteEvents(lane.0));
+        }
         let is_left = !dirt.ready.is_empty()
             || !dirt.rows.is_empty()
             || !dirt.blocks.is_empty()

@@ -164,6 +164,8 @@ impl Journal {
         let (seals, rest): (Vec<Write>, Vec<Write>) =
             writes.into_iter().partition(|w| matches!(w, Write::Seal(_)));
         of.dirt.seal |= !seals.is_empty();
+        // The next commit notes what it has itself.
+        let rest = rest.into_iter().filter(|w| !matches!(w, Write::NoteEvents(_)));
         of.dirt.ready.splice(0..0, rest);
         if let Some((_, since)) = of.flight.take() {
             self.flying.remove(&(since, lane));

@@ -1,6 +1,7 @@
 //! What an operation on storage was asked for, and where its answer goes.
 
 use crate::journal::Lane;
+use crate::recover::ReadBucket;
 use crate::{Phase, Shard};
 use echelon_core_model::store::{Answer, Op, OpResult, Refusal, rows_told};
 use echelon_core_model::{Epoch, Generation, InstanceRange, JobId, Timestamp};
@@ -30,6 +31,8 @@ pub(crate) enum Purpose {
     StartAssignments(u64, u16),
     /// A bucket of blocks, to be sealed.
     Bucket(u16),
+    /// Up to where the events hold that earlier leaders wrote in a bucket.
+    EventEnds(u16),
     /// A partition of assignments.
     Partition(u16),
     /// The goal of a group whose buckets are sealed.
@@ -82,8 +85,10 @@ impl Shard {
             (Purpose::Bucket(b), OpResult::Partial(Answer::Blocks(blocks, rows), unread))
                 if self.recovery.sealing.awaits(b) =>
             {
-                self.on_bucket(b, blocks, rows, unread);
+                self.on_bucket_read(b, ReadBucket { blocks, rows, unread });
             }
+            // None of those events is shown.
+            (Purpose::EventEnds(b), OpResult::Unread(_)) => self.on_event_ends(b, &[]),
             (Purpose::Own, OpResult::Partial(Answer::Shard(row), unread)) => self.on_own(row, unread),
             (Purpose::Standing(group), OpResult::Partial(_, rows)) => {
                 self.on_goal_unread(group, rows_told(&rows));
@@ -130,8 +135,10 @@ impl Shard {
                 self.on_hosts(rows)
             }
             (Purpose::Bucket(b), Answer::Blocks(blocks, rows)) if self.recovery.sealing.awaits(b) => {
-                self.on_bucket(b, blocks, rows, Vec::new());
+                let unread = Vec::new();
+                self.on_bucket_read(b, ReadBucket { blocks, rows, unread });
             }
+            (Purpose::EventEnds(b), Answer::EventEnds(ends)) => self.on_event_ends(b, &ends),
             (Purpose::Partition(p), Answer::Assignments(at, all)) if self.is_recovering() => {
                 self.on_recovered_partition(p, at.epoch, all, since);
             }

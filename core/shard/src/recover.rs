@@ -14,7 +14,7 @@ use echelon_core_model::cluster::Host;
 use echelon_core_model::instance::{Block, SliceRow};
 use echelon_core_model::job::Head;
 use echelon_core_model::pause::Pause;
-use echelon_core_model::store::{Consistency, Op, Query, ShardRow, UnreadRow};
+use echelon_core_model::store::{Consistency, EventEnd, Op, Query, ShardRow, UnreadRow, Write};
 use echelon_core_model::{Assignment, Epoch, HostId, JobId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,6 +33,14 @@ pub(crate) struct Assigned {
     current: bool,
 }
 
+/// A bucket as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadBucket {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) rows: Vec<SliceRow>,
+    pub(crate) unread: Vec<UnreadRow>,
+}
+
 /// How far the reading is.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
@@ -46,6 +54,8 @@ pub(crate) struct Recovery {
     pub(crate) assigned: BTreeMap<JobId, Assigned>,
     /// Which groups wait for which buckets.
     pub(crate) sealing: Sealing,
+    /// Buckets that are read, while it is asked up to where their events hold.
+    read: BTreeMap<u16, ReadBucket>,
     /// Buckets that are read and not sealed yet.
     pub(crate) to_seal: usize,
     /// Groups whose buckets are sealed and whose goal is being read.
@@ -198,17 +208,31 @@ impl Shard {
         }
     }
 
+    /// A bucket is read. Up to where its events hold is read next, before anything of our own is written there.
+    pub(crate) fn on_bucket_read(&mut self, bucket: u16, read: ReadBucket) {
+        self.recovery.read.insert(bucket, read);
+        self.recovery.to_seal += 1;
+        let ends = Query::EventEnds(self.role(), bucket);
+        self.recovery
+            .queue
+            .push_front((ends, Purpose::EventEnds(bucket)));
+        self.recovery_read_done();
+    }
+
     /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds, and with that
-    /// everything older is hidden for good.
-    pub(crate) fn on_bucket(
-        &mut self,
-        bucket: u16,
-        blocks: Vec<Block>,
-        rows: Vec<SliceRow>,
-        unread: Vec<UnreadRow>,
-    ) {
+    /// everything older is hidden for good. Events of older leaders hold up to what they had noted in the bucket: what they
+    /// still write belongs to blocks that nobody sees.
+    pub(crate) fn on_event_ends(&mut self, bucket: u16, ends: &[EventEnd]) {
+        let Some(ReadBucket { blocks, rows, unread }) = self.recovery.read.remove(&bucket) else {
+            return;
+        };
         let lane = Lane(bucket);
         let delay = self.config.timing.commit_delay;
+        let open = ends.iter().filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
+        let closed: Vec<Write> = open.map(|end| Write::CloseEvents(bucket, end.stamp)).collect();
+        if !closed.is_empty() {
+            self.journal.touch(lane, self.now, delay).ready.extend(closed);
+        }
         let raw = self.keep_unread(unread);
         if !raw.is_empty() {
             self.journal.touch(lane, self.now, delay).ready.extend(raw);
@@ -238,7 +262,6 @@ impl Shard {
         // A slice row may tell of numbers that the assignment has forgotten.
         touched.into_iter().for_each(|number| self.enlist(number));
         self.journal.touch(lane, self.now, delay).seal = true;
-        self.recovery.to_seal += 1;
         let point = self.journal.point(lane);
         self.journal.when_durable([point], Then::Sealed(bucket));
         self.recovery_read_done();

@@ -64,7 +64,10 @@ impl Shard {
             ),
             OpResult::Unread(row) => (
                 std::slice::from_ref(&**row),
-                matches!(purpose, Some(Purpose::Goal(_) | Purpose::Spec(..))),
+                matches!(
+                    purpose,
+                    Some(Purpose::Goal(_) | Purpose::Spec(..) | Purpose::EventEnds(_))
+                ),
             ),
             _ => return result,
         };

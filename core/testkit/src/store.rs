@@ -9,7 +9,7 @@ mod spoiled;
 
 use decided::DecidedTables;
 use echelon_core_model::JobId;
-use echelon_core_model::store::{Answer, Op, OpFailure, OpResult, Query};
+use echelon_core_model::store::{Answer, Event, Op, OpFailure, OpResult, Query, Role};
 use owned::OwnedTables;
 use spoiled::Spoiled;
 
@@ -70,6 +70,12 @@ impl ModelStore {
             Some(answer) => answer,
             None => self.owned.read(query),
         }
+    }
+
+    /// All stored events of a job by one writer, by day and then in the order of their lanes, whether or not they hold.
+    #[must_use]
+    pub fn events_of(&self, job: JobId, writer: &Role) -> Vec<Event> {
+        self.owned.events_of(job, writer)
     }
 
     /// From here on nobody understands a job's row of this table: `heads`, `assignments`, `progress` or `specs`.

@@ -11,8 +11,6 @@ use echelon_io_process::listener::ConnectionLimits;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// How often a watch looks at storage.
-const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a gateway is told.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
@@ -92,7 +90,7 @@ pub(super) async fn run(options: GatewayOptions) -> Result<()> {
         listen: options.process.listen,
         allowed_hosts: options::names(options.allowed_hosts, options.advertise.as_deref()),
         advertise: options.advertise.map(|at| format!("http://{at}")),
-        watch_interval: WATCH_INTERVAL,
+        watch_round: echelon_gateway::WATCH_ROUND,
         drain: Duration::from_secs(drain_s.into()),
         most_requests: echelon_gateway::MOST_REQUESTS,
         request_time: echelon_gateway::REQUEST_TIME,

@@ -20,9 +20,9 @@ impl EventService for Gateway {
             let job = resource::job(&r.parent, "parent")?;
             let asked = page(r.page_size, r.page_token);
             let found = if r.oldest_first {
-                all_events(&self.facts, &job, asked).await?
+                all_events(&self.facts, &job, asked, self.now()).await?
             } else {
-                list_events(&self.facts, &job, asked).await?
+                list_events(&self.facts, &job, asked, self.now()).await?
             };
             let total_size = total(&found);
             let (events, next_page_token) = shown(found, event);

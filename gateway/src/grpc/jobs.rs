@@ -19,9 +19,11 @@ use echelon_core_gateway::view::JobView;
 use echelon_core_gateway::{ApiError, resource, validate};
 use echelon_core_model::GroupName;
 use echelon_core_model::bucket::fnv1a;
+use echelon_core_model::change::JobChanges;
 use echelon_core_model::job::JobFilter;
 use echelon_core_model::job_defaults::NamedFields;
 use echelon_core_model::spec::JobSpec;
+use echelon_core_model::store::Role;
 use echelon_proto::convert::job::read_job_state;
 use echelon_proto::convert::rules::ranges;
 use echelon_proto::convert::shard::Changed;
@@ -330,13 +332,18 @@ impl JobService for Gateway {
 
 impl Gateway {
     /// A job as answers show it.
-    pub(super) fn job(&self, view: &JobView) -> v1::Job {
+    pub(crate) fn job(&self, view: &JobView) -> v1::Job {
         show_job(view, self.leaders.manager_absent_since())
     }
 
     /// A job that was changed: tells the resource manager to look.
     pub(super) fn changed(&self, view: &JobView) -> v1::Job {
-        self.links.hint(Changed::Head(view.head.job));
+        let job = view.head.job;
+        self.links.hint(Changed::Head(job));
+        // Those who watch it here need not wait until the resource manager has looked.
+        let mut changes = JobChanges::default();
+        changes.touch(job);
+        self.feeds.tell(&Role::ResourceManager, changes);
         self.job(view)
     }
 

@@ -1,16 +1,19 @@
-//! WatchJob: looks at storage at an interval and sends what changed, until the job has ended. Hints would only make it
-//! sooner, so none are needed.
+//! WatchJob: a job as it is, then what changes, until it has ended. It reads by itself once at its beginning, and where it
+//! fell behind; all else comes from the job's feed, which many watches share.
 
 use crate::context::Gateway;
 use crate::error::status;
-use echelon_core_gateway::events::{cursor, events_after, position};
+use crate::feeds::{News, Reading, gateway_ends};
+use echelon_core_gateway::event_feed::{Told, next_of_all, skip};
 use echelon_core_gateway::jobs::get_job;
 use echelon_core_gateway::resource::{self, JobRef};
 use echelon_core_gateway::{ApiError, ErrorReason, page};
-use echelon_core_model::store::{EventCursor, Role};
+use echelon_core_model::store::{EventPlace, Role};
 use echelon_core_model::{JobId, Span, Timestamp};
 use echelon_proto::convert::event::event;
 use echelon_proto::echelon::v1;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -19,15 +22,22 @@ use tonic::Status;
 pub(super) type Watching = ReceiverStream<Result<v1::WatchJobResponse, Status>>;
 
 /// Events of one answer.
-const EVENTS: u32 = 500;
-/// Writers' clocks may differ by this much.
-const SKEW: Span = Span::seconds(2);
+const EVENTS: usize = 500;
+/// A watch of a job that was made so long ago at most begins with the job's first event.
+const YOUNG: Span = Span::seconds(60);
+/// A read that could not be done, or was not sure, is done again after this time.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Events of a run may be written a moment after the state of the job that they led to.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 struct Watch {
     gateway: Gateway,
     job: JobId,
-    after: EventCursor,
+    told: Told,
+    /// Events were left out since the answer before.
+    begins_again: bool,
     shown: Option<v1::Job>,
+    has_ended: bool,
 }
 
 pub(super) async fn start(gateway: Gateway, request: v1::WatchJobRequest) -> Result<Watching, ApiError> {
@@ -35,25 +45,32 @@ pub(super) async fn start(gateway: Gateway, request: v1::WatchJobRequest) -> Res
     let now = gateway.now();
     let view = get_job(&gateway.facts, &job, now).await?;
     let job = view.head.job;
-    let after = if request.resume_token.is_empty() {
-        beginning(now)
+    let asked = asked(job);
+    let (told, begins_again) = if request.resume_token.is_empty() {
+        (beginning(&gateway, job, now).await?, false)
     } else {
-        page::open(&asked(job), &request.resume_token)
-            .and_then(|p| cursor(&p))
-            .ok_or_else(|| {
-                ApiError::field(
-                    "resume_token",
-                    "is not a token of a watch of this job; begin again without one",
-                )
-                .because(ErrorReason::TokenInvalid)
-            })?
+        let told = page::open(&asked, &request.resume_token).and_then(|text| Told::of_text(&text));
+        let told = told.ok_or_else(|| {
+            ApiError::field(
+                "resume_token",
+                "is not a token of a watch of this job; begin again without one",
+            )
+            .because(ErrorReason::TokenInvalid)
+        })?;
+        if told.is_too_old(now) {
+            (beginning(&gateway, job, now).await?, true)
+        } else {
+            (told, false)
+        }
     };
     let (send, receive) = mpsc::channel(4);
     let watch = Watch {
         gateway,
         job,
-        after,
+        told,
+        begins_again,
         shown: None,
+        has_ended: false,
     };
     tokio::spawn(watch.run(send));
     Ok(ReceiverStream::new(receive))
@@ -63,13 +80,15 @@ fn asked(job: JobId) -> String {
     format!("watch {job}")
 }
 
-fn beginning(now: Timestamp) -> EventCursor {
-    EventCursor {
-        at: Timestamp(now.0.saturating_sub(SKEW.0)),
-        owner: Role::ResourceManager,
-        stamp: i64::MIN,
-        index: 0,
+/// A watch without a token is told what comes; of a job that was just made all of it.
+async fn beginning(gateway: &Gateway, job: JobId, now: Timestamp) -> Result<Told, ApiError> {
+    let created = job.created_at();
+    let mut told = Told::nothing(created.min(now));
+    if now.since(created) > YOUNG {
+        told = Told::nothing(now);
+        skip(&gateway.facts, job, &mut told, now).await?;
     }
+    Ok(told)
 }
 
 /// A job without what changes by itself.
@@ -78,66 +97,127 @@ fn settled(mut job: v1::Job) -> v1::Job {
     job
 }
 
+/// Where the answers go.
+type Answers = mpsc::Sender<Result<v1::WatchJobResponse, Status>>;
+
+/// Why a watch ends.
+enum End {
+    /// Its caller is gone.
+    Left,
+    /// The caller is told why.
+    Failed(ApiError),
+}
+
 impl Watch {
-    async fn run(mut self, send: mpsc::Sender<Result<v1::WatchJobResponse, Status>>) {
+    async fn run(mut self, answers: Answers) {
         self.gateway.telemetry.streams.inc();
-        let mut last_look = false;
-        loop {
-            match self.look().await {
-                Ok((answer, ended)) => {
-                    if let Some(answer) = answer
-                        && send.send(Ok(answer)).await.is_err()
-                    {
-                        break;
-                    }
-                    // Events may be written a moment after the state that they led to.
-                    if ended && last_look {
-                        break;
-                    }
-                    last_look = ended;
-                }
-                // A storage that does not answer now is asked again; the caller keeps what it has.
-                Err(error) if error.is_retryable() => {
-                    tracing::debug!(%error, "a watch could not look");
-                }
-                Err(error) => {
-                    let _ = send.send(Err(status(&error))).await;
-                    break;
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(self.gateway.config.watch_interval) => {}
-                () = send.closed() => break,
-                () = self.gateway.stop.cancelled() => {
-                    let _ = send.send(Err(Status::unavailable("this gateway ends; go on at another with the resume token"))).await;
-                    break;
-                }
-            }
+        if let Err(End::Failed(error)) = self.follow(&answers).await {
+            // The caller may be gone.
+            let _ = answers.send(Err(status(&error))).await;
         }
         self.gateway.telemetry.streams.dec();
     }
 
-    /// Looks once: what is new, and whether the job has ended.
-    async fn look(&mut self) -> Result<(Option<v1::WatchJobResponse>, bool), ApiError> {
-        let facts = &self.gateway.facts;
-        let events = events_after(facts, self.job, Some(self.after.clone()), EVENTS).await?;
-        let view = get_job(facts, &JobRef::Id(self.job), self.gateway.now()).await?;
-        let more = events.len() >= usize::try_from(EVENTS).unwrap_or(usize::MAX);
-        let ended = view.state().is_ended() && !more;
-        let job = self.gateway.job(&view);
-        let seen = Some(settled(job.clone()));
-        if events.is_empty() && seen == self.shown {
-            return Ok((None, ended));
+    async fn follow(&mut self, answers: &Answers) -> Result<(), End> {
+        let feed = self.gateway.feeds.follow(self.job);
+        let mut news = feed.news(&self.gateway);
+        // When it reads by itself next; `None`: the feed tells all.
+        let mut reads_in = Some(Duration::ZERO);
+        let stop = self.gateway.stop.clone();
+        loop {
+            let read_due = async {
+                match reads_in {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = answers.closed() => return Err(End::Left),
+                () = stop.cancelled() => return Err(End::Failed(gateway_ends())),
+                () = read_due => {
+                    let had_ended = self.has_ended;
+                    reads_in = match self.read().await {
+                        Ok((reading, is_sure)) => {
+                            self.tell(&reading, answers).await?;
+                            (!is_sure).then_some(AGAIN)
+                        }
+                        // The caller keeps what it has.
+                        Err(error) if error.is_retryable() => {
+                            tracing::debug!(%error, "a watch could not read");
+                            Some(AGAIN)
+                        }
+                        Err(error) => return Err(End::Failed(error)),
+                    };
+                    if had_ended && reads_in.is_none() {
+                        return Ok(());
+                    }
+                }
+                heard = news.recv() => match heard {
+                    Ok(News::Read(reading)) => self.tell(&reading, answers).await?,
+                    Ok(News::Gap) | Err(RecvError::Lagged(_)) => reads_in = Some(Duration::ZERO),
+                    // The feed is held here.
+                    Err(RecvError::Closed) => return Err(End::Left),
+                },
+            }
+            if self.has_ended && reads_in.is_none() {
+                reads_in = Some(LAST_EVENTS);
+            }
         }
-        if let Some((at, _)) = events.last() {
-            self.after = at.clone();
+    }
+
+    /// Reads what is new from where this watch stands, and whether that is sure.
+    async fn read(&mut self) -> Result<(Reading, bool), ApiError> {
+        let _turn = self.gateway.feeds.turn().await;
+        let (facts, now) = (&self.gateway.facts, self.gateway.now());
+        let mut told = self.told.clone();
+        let found = next_of_all(facts, self.job, &mut told, now).await?;
+        let view = get_job(facts, &JobRef::Id(self.job), now).await?;
+        if found.is_cut {
+            self.begins_again = true;
+            self.told = told.clone();
+        }
+        let events = found.events.into_iter();
+        let reading = Reading {
+            job: self.gateway.job(&view),
+            has_ended: view.state().is_ended(),
+            events: events.map(|(writer, place, e)| (writer, place, event(&e))).collect(),
+            whole_until: told.since(),
+        };
+        Ok((reading, !found.is_unsure))
+    }
+
+    /// Tells what is new of a reading.
+    async fn tell(&mut self, reading: &Reading, answers: &Answers) -> Result<(), End> {
+        let is_new = |(writer, place, _): &&(Role, EventPlace, v1::Event)| !self.told.has(writer, *place);
+        let events: Vec<&(Role, EventPlace, v1::Event)> = reading.events.iter().filter(is_new).collect();
+        self.has_ended = reading.has_ended;
+        let seen = Some(settled(reading.job.clone()));
+        if events.is_empty() && seen == self.shown && !self.begins_again {
+            self.told.is_whole_until(reading.whole_until);
+            return Ok(());
         }
         self.shown = seen;
-        let answer = v1::WatchJobResponse {
-            job: Some(job),
-            events: events.iter().map(|(_, e)| event(e)).collect(),
-            resume_token: page::seal(&asked(self.job), &position(&self.after)),
-        };
-        Ok((Some(answer), ended))
+        let mut parts: Vec<&[&(Role, EventPlace, v1::Event)]> = events.chunks(EVENTS).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        let last = parts.len();
+        for (n, part) in (1..).zip(parts) {
+            for (writer, place, _) in part {
+                self.told.tell(writer, *place);
+            }
+            if n == last {
+                self.told.is_whole_until(reading.whole_until);
+            }
+            let answer = v1::WatchJobResponse {
+                job: Some(reading.job.clone()),
+                events: part.iter().map(|(_, _, event)| event.clone()).collect(),
+                resume_token: page::seal(&asked(self.job), &self.told.text()),
+                begins_again: std::mem::take(&mut self.begins_again),
+            };
+            answers.send(Ok(answer)).await.map_err(|_| End::Left)?;
+        }
+        Ok(())
     }
 }

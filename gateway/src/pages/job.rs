@@ -47,7 +47,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
     };
     let all = InstanceFilter::default();
     let reached = list_endpoints(&gateway.facts, &id, all, reached, gateway.now()).await;
-    let events = list_events(&gateway.facts, &id, page_request(fields, "events")).await?;
+    let events = list_events(&gateway.facts, &id, page_request(fields, "events"), gateway.now()).await?;
     let admission = if is_asked(&view) {
         Some(gateway.links.admission(view.head.job).await)
     } else {

@@ -45,7 +45,8 @@ impl World {
         let membership: Arc<dyn Membership> = Arc::new(hub.connect(name));
         let shutdown = Shutdown::new(Duration::from_secs(5));
         let mut config = Config::loopback(0, "test");
-        config.watch_interval = Duration::from_millis(20);
+        // No leader is heard here.
+        config.watch_round = Duration::from_millis(20);
         change(&mut config);
         let running = serve(
             config,

@@ -296,7 +296,8 @@ mod tests {
         };
         decide(&mut maps, "a", later(0));
         let event = Write::Event(facts::event(facts::job(1), 5, "x"));
-        commit(&mut maps, &Role::ResourceManager, (1, 1), event, later(0));
+        let batch = batch(&Role::ResourceManager, (1, 1), vec![event, Write::NoteEvents(0)]);
+        kv::commit(&mut maps, batch.stamp, &check_batch(&batch).unwrap(), later(0)).unwrap();
         decide(&mut maps, "b", later(23));
         assert_eq!((rows(&maps, "requests"), rows(&maps, "events")), (2, 1));
         decide(&mut maps, "c", later(25));

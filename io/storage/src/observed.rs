@@ -103,6 +103,7 @@ const fn read_kind(query: &Query) -> &'static str {
         Query::Heartbeats => "read_heartbeats",
         Query::Hosts { .. } => "read_hosts",
         Query::Events { .. } => "read_events",
+        Query::EventEnds(..) => "read_event_ends",
         Query::KeptRuns(_) => "read_kept_runs",
         Query::KeptLog(..) => "read_kept_log",
         Query::Jobs { .. } => "read_jobs",

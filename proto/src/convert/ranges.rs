@@ -93,6 +93,8 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("Control.version", WHOLE),
     ("DirectRequest.accept_loss", MILLIS),
     ("EventInstance.number", INSTANCE),
+    ("EventSpot.day", INSTANCE),
+    ("EventSpot.lane", PORT),
     ("FitsReport.left_out", INSTANCE),
     ("FitsReport.revision", SEQUENCE),
     ("Grant.number", STAMP),
@@ -133,6 +135,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("Run.number", COUNTER),
     ("StartBan.number", SEQUENCE),
     ("StartsReport.left_out", WHOLE),
+    ("StreamChangesRequest.epoch", NO_EPOCH),
     ("Tail.size", STAMP),
 ];
 
@@ -160,6 +163,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("crash_looping", WHOLE),
     ("disk", AMOUNT),
     ("displaced", WHOLE),
+    ("change", SEQUENCE),
     ("doublings", DOUBLINGS),
     ("doubted_ms", MILLIS),
     ("ended_version", WHOLE),

@@ -89,7 +89,11 @@ impl Act {
             rm::Effect::Storage(id, op) => Some(stored(*id, op)),
             rm::Effect::Publish(_) => Some(Self::Publish),
             rm::Effect::StepDown { .. } => Some(Self::StepDown),
-            rm::Effect::Send(..) | rm::Effect::Watch(_) | rm::Effect::Unwatch(_) | rm::Effect::Mark(_) => {
+            rm::Effect::Send(..)
+            | rm::Effect::Watch(_)
+            | rm::Effect::Unwatch(_)
+            | rm::Effect::Mark(_)
+            | rm::Effect::Changed(_) => {
                 Some(Self::Leader(format!("{effect:?}")))
             }
             rm::Effect::Alarm(_) => None,

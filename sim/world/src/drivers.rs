@@ -281,6 +281,8 @@ impl World {
                     e.mark(who, life, stamp);
                 }
             }
+            // Worlds have no watches.
+            rm::Effect::Changed(_) => {}
             rm::Effect::StepDown { why } => {
                 self.leave_links((index, life));
                 self.step_down(who, life, &why);

@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["core/model", "sim/mesos", "proto", "io/process"],
     ),
     ("io/process", &["core/model"]),
+    ("io/changes", &["core/model", "proto"]),
     (
         "gateway",
         &[
@@ -43,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "proto",
             "io/storage",
             "io/membership",
+            "io/changes",
             "io/process",
         ],
     ),
@@ -54,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "proto",
             "io/storage",
             "io/membership",
+            "io/changes",
             "io/process",
         ],
     ),
@@ -67,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "proto",
             "io/storage",
             "io/membership",
+            "io/changes",
             "io/process",
             "io/mesos",
         ],

@@ -1,7 +1,7 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
 use super::{
-    Event, EventCursor, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow,
+    Event, EventDay, EventEnd, EventPlace, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow,
     Stamp, UnreadRow,
 };
 use crate::assignment::{Assignment, AssignmentPiece};
@@ -81,15 +81,20 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
-    /// Events of a job in order of time, after a cursor, at most `limit` -> `Answer::Events`.
+    /// Owned by their writer: events of a job and a day in the order of their places, after one, at most `limit`
+    /// -> `Answer::Events`. Some of them may not hold: [`EventEnd`] says which do.
     Events {
-        /// The job.
-        job: JobId,
+        /// Which.
+        of: EventDay,
+        /// Only those of a lane.
+        lane: Option<u16>,
         /// Begin after this one.
-        after: Option<EventCursor>,
+        after: Option<EventPlace>,
         /// At most this many.
         limit: u32,
     },
+    /// Owned by a writer: up to where its events hold in a lane, by epoch -> `Answer::EventEnds`.
+    EventEnds(Role, u16),
     /// Owned by shards: which runs of a job are kept the ends of the logs, by cluster -> `Answer::KeptRuns`.
     KeptRuns(JobId),
     /// Owned by a shard: the end of the logs of one task -> `Answer::KeptLog`.
@@ -154,8 +159,10 @@ pub enum Answer {
     Heartbeats(Vec<Heartbeat>),
     /// Hosts.
     Hosts(Vec<Host>),
-    /// Events with their cursors.
-    Events(Vec<(EventCursor, Event)>),
+    /// Events with their places.
+    Events(Vec<(EventPlace, Event)>),
+    /// Ends of the events of a lane, at most one for each epoch.
+    EventEnds(Vec<EventEnd>),
     /// Runs of which the ends of the logs are kept, by cluster.
     KeptRuns(Vec<KeptRuns>),
     /// The ends of the logs of a task, if they are kept.
@@ -343,8 +350,13 @@ pub enum Write {
     KeptRuns(KeptRuns),
     /// Either: how new storage is.
     Mark(Mark),
-    /// Either: something that happened.
+    /// Either: something that happened. It is durable before what it tells of.
     Event(Event),
+    /// Either: the batch has events of a lane, and no later one of that lane is under way. What it tells of is visible only with
+    /// it.
+    NoteEvents(u16),
+    /// Either: the events that an older epoch has written in a lane hold up to there, and what else it wrote is never shown.
+    CloseEvents(u16, Stamp),
 }
 
 /// Which row is written back as it was read.

@@ -4,6 +4,7 @@
 use crate::effect::{Alarm, Effect};
 use crate::leadership::resume::Resume;
 use crate::manager::{Phase, ResourceManager};
+use crate::orders::writes::EVENT_LANE;
 use crate::storage::operations::Purpose;
 use crate::turns::Turns;
 use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, JOB_BUCKETS};
@@ -163,6 +164,8 @@ impl ResourceManager {
             .push_back((Purpose::ClusterStates, quorum(Query::ClusterStates)));
         self.todo
             .push_back((Purpose::Heartbeats, quorum(Query::Heartbeats)));
+        let ends = Query::EventEnds(Role::ResourceManager, EVENT_LANE);
+        self.todo.push_back((Purpose::EventEnds, quorum(ends)));
         for partition in 0..ASSIGNMENT_PARTITIONS {
             let raise = Decision::RaisePartition {
                 partition,

@@ -13,13 +13,15 @@ use echelon_core_model::assignment::Assignment;
 use echelon_core_model::bucket::assignment_partition;
 use echelon_core_model::directive::Order;
 use echelon_core_model::job::{JobState, Progress};
-use echelon_core_model::store::{Batch, Decided, Decision, Event, Op, Role, Stamp, Write};
+use echelon_core_model::store::{Batch, Decided, Decision, Event, EventEnd, Op, Role, Stamp, Write};
 use echelon_core_model::{JobId, Reason, ReasonCode, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most bytes of assignments in one batch, of the 1 MiB that it may have.
 const PUT_WEIGHT: usize = 768 * 1024;
+/// The lane of all events: one commit follows the other.
+pub(crate) const EVENT_LANE: u16 = 0;
 /// Most owned rows in one batch.
 const COMMIT_ROWS: usize = 400;
 /// Most jobs that are looked at for it: of many nothing may be written yet.
@@ -128,6 +130,7 @@ impl ResourceManager {
                 continue;
             };
             if self.note_unstored(id, &row) {
+                out.push(Effect::Changed(id));
                 computed += 1;
                 continue;
             }
@@ -168,6 +171,9 @@ impl ResourceManager {
             return 0;
         }
         let rows = jobs.len();
+        if writes.iter().any(|write| matches!(write, Write::Event(_))) {
+            writes.push(Write::NoteEvents(EVENT_LANE));
+        }
         let batch = Batch {
             owner: Role::ResourceManager,
             stamp: self.stamp(),
@@ -197,6 +203,13 @@ impl ResourceManager {
         true
     }
 
+    /// The events of older leaders hold up to what they have noted. It is written before any event of this one.
+    pub(crate) fn event_ends_read(&mut self, ends: &[EventEnd]) {
+        let open = ends.iter().filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
+        let closed = open.map(|end| Write::CloseEvents(EVENT_LANE, end.stamp));
+        self.writes.extend(closed);
+    }
+
     /// The row to write for a job; `None` when it is the same as before or was written just now.
     /// Takes the job off the list unless it has to come back.
     fn progress_due(&mut self, id: JobId, now: Timestamp) -> Option<Progress> {
@@ -223,7 +236,9 @@ impl ResourceManager {
             .progress
             .as_ref()
             .and_then(|known| known.row.as_ref()?.written_at);
-        if written.is_some_and(|at| now.since(at) < self.config.progress_every) {
+        // An end is written once, and people wait for it.
+        let has_ended = row.as_ref().is_some_and(|row| row.state.is_ended());
+        if !has_ended && written.is_some_and(|at| now.since(at) < self.config.progress_every) {
             return None;
         }
         self.unwritten.remove(&id);

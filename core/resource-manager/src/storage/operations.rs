@@ -19,6 +19,8 @@ pub enum Purpose {
     ReadSwitches,
     /// Takes the leadership.
     TakeEpoch,
+    /// Reads up to where the events of older leaders hold.
+    EventEnds,
     /// Reads the own epoch again.
     ConfirmEpoch,
     /// Reads the own epoch because a shard reports that it obeys a newer one.

@@ -167,6 +167,7 @@ impl ResourceManager {
                 }
             }
             (Purpose::Heartbeats, Answer::Heartbeats(rows)) => self.heartbeats_read(rows, now),
+            (Purpose::EventEnds, Answer::EventEnds(ends)) => self.event_ends_read(&ends),
             (Purpose::ReadStartBans, Answer::StartBans(row)) => self.start_bans_read(row, now, out),
             (Purpose::SecondLook(cluster), Answer::Heartbeats(rows)) => {
                 self.looked_again(&cluster, &rows);
@@ -235,6 +236,9 @@ impl ResourceManager {
                 self.due = true;
             } else {
                 job.next_head = Some(Box::new(next));
+            }
+            if leads {
+                out.push(Effect::Changed(id));
             }
         }
         self.picture.facts.settle_pool(id);

@@ -41,7 +41,14 @@ impl ResourceManager {
         }
         let lists = matches!(
             self.ops.purpose(id),
-            Some(Purpose::Clusters | Purpose::ClusterStates | Purpose::Heartbeats | Purpose::SecondLook(_))
+            Some(
+                Purpose::Clusters
+                    | Purpose::ClusterStates
+                    | Purpose::Heartbeats
+                    | Purpose::SecondLook(_)
+                    // Without it no event of older leaders is shown.
+                    | Purpose::EventEnds
+            )
         );
         // What is missing of a list of clusters proves nothing by its absence.
         if about_jobs || lists {

@@ -527,6 +527,7 @@ impl Case {
             Effect::Watch(cluster) => self.open(&cluster),
             Effect::Publish(epoch) => self.published = self.published.max(Stamp { epoch, sequence: 0 }),
             Effect::Mark(stamp) => self.published = self.published.max(stamp),
+            Effect::Changed(_) => {}
             Effect::StepDown { why } => self.stepped_down = Some(why),
             Effect::Alarm(alarm) => self.alarms.push(alarm.to_string()),
             Effect::Unwatch(cluster) => {

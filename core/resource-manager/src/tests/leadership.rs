@@ -34,18 +34,8 @@ fn take_epoch(case: &mut Case, epoch: u64) {
 
 /// Why, when it happened and when that was written, of all events of a job.
 fn dated(case: &Case, job: JobId) -> Vec<(ReasonCode, Timestamp, Timestamp)> {
-    let query = Query::Events {
-        job,
-        after: None,
-        limit: 9,
-    };
-    match case.store.read(&query) {
-        Answer::Events(all) => all
-            .into_iter()
-            .map(|(_, e)| (e.reason.code, e.happened, e.at))
-            .collect(),
-        other => panic!("{other:?}"),
-    }
+    let all = case.stored_events(job).into_iter();
+    all.map(|e| (e.reason.code, e.happened, e.at)).collect()
 }
 
 #[test]

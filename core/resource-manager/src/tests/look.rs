@@ -6,7 +6,7 @@ use crate::tests::case::Case;
 use echelon_core_model::assignment::Assignment;
 use echelon_core_model::directive::{Directive, Order, SliceOrder};
 use echelon_core_model::job::{JobState, Progress};
-use echelon_core_model::store::{Answer, Decision, Op, Query, Write};
+use echelon_core_model::store::{Answer, Decision, Event, Op, Query, Role, Write};
 use echelon_core_model::{ClusterId, JobId, ReasonCode};
 use echelon_core_testkit::build::main_group;
 
@@ -20,15 +20,13 @@ impl Case {
 
     /// Events of a job, as they are stored.
     pub fn events_of(&self, job: JobId) -> Vec<ReasonCode> {
-        let query = Query::Events {
-            job,
-            after: None,
-            limit: 1000,
-        };
-        match self.store.read(&query) {
-            Answer::Events(events) => events.into_iter().map(|(_, e)| e.reason.code).collect(),
-            other => panic!("{other:?}"),
-        }
+        let all = self.stored_events(job).into_iter();
+        all.map(|e| e.reason.code).collect()
+    }
+
+    /// The same whole.
+    pub fn stored_events(&self, job: JobId) -> Vec<Event> {
+        self.store.events_of(job, &Role::ResourceManager)
     }
 
     /// What became of a job, as a gateway has it: the stored row, else what the resource manager says.

@@ -4,7 +4,7 @@ use crate::cluster::Task;
 use crate::world::{Storage, World, job, marked, range, seconds, task};
 use echelon_core_hosts::{Event as Told, TaskState, TaskStatus};
 use echelon_core_model::job::Desired;
-use echelon_core_model::store::{Answer, Query};
+
 use echelon_core_model::time::Span;
 use echelon_core_model::{AssignedRange, ClusterId, Generation, HostId, RunState, Timestamp};
 use echelon_core_shard::{Alarm, Event, Mode};
@@ -262,17 +262,9 @@ fn what_is_told_late_is_dated_when_it_happened() {
     w.step(Event::Cluster(Told::Update(status)));
     w.run(seconds(2));
     assert_eq!(w.slice(1).unwrap().last_ended, Some(ended));
-    let query = Query::Events {
-        job: job(),
-        after: None,
-        limit: 100,
-    };
-    let Answer::Events(events) = w.store.read(&query) else {
-        panic!()
-    };
+    let events = w.store.events_of(job(), &w.role());
     let end = events
         .iter()
-        .map(|(_, e)| e)
         .find(|e| e.state == Some(RunState::Succeeded));
     let end = end.unwrap();
     assert_eq!(end.happened, ended);

@@ -8,10 +8,10 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventCursor, Mark, Query, RawKey, Refusal, RefusedRow, RefusedWhy, Role,
-    RowSubject, ShardKey, ShardRow, UnreadRow, Write,
+    Answer, Batch, Event, EventDay, EventEnd, EventPlace, Mark, Query, RawKey, Refusal, RefusedRow, RefusedWhy, Role,
+    RowSubject, ShardKey, ShardRow, Stamp, UnreadRow, Write, event_day,
 };
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId};
+use echelon_core_model::{ClusterId, Epoch, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
 
 /// A table whose rows are ordered by stamp; `None` is a deleted row.
@@ -69,7 +69,10 @@ pub struct OwnedTables {
     sealed_hosts: BTreeMap<ClusterId, i64>,
     logs: Stamped<(ClusterId, MemberId), KeptLog>,
     kept_runs: Stamped<(JobId, ClusterId), KeptRuns>,
-    events: BTreeMap<JobId, BTreeMap<EventCursor, Event>>,
+    events: BTreeMap<EventDay, BTreeMap<EventPlace, Event>>,
+    /// What shards have noted of the events of their buckets.
+    noted_events: Stamped<(ClusterId, u16), EventEnd>,
+    event_ends: Stamped<(Role, u16, Epoch), EventEnd>,
 }
 
 impl OwnedTables {
@@ -123,7 +126,13 @@ impl OwnedTables {
                 after,
                 limit,
             } => self.hosts(cluster, after.as_ref(), *limit),
-            Query::Events { job, after, limit } => self.events(*job, after.as_ref(), *limit),
+            Query::Events {
+                of,
+                lane,
+                after,
+                limit,
+            } => self.events(of, *lane, *after, *limit),
+            Query::EventEnds(writer, lane) => self.event_ends(writer, *lane),
             Query::KeptRuns(job) => {
                 let of_job = self.kept_runs.rows().filter(|((j, _), _)| j == job);
                 Answer::KeptRuns(of_job.map(|(_, runs)| runs.clone()).collect())
@@ -205,15 +214,35 @@ impl OwnedTables {
         Answer::Hosts(hosts.map(|(_, h)| h.clone()).collect())
     }
 
-    fn events(&self, job: JobId, after: Option<&EventCursor>, limit: u32) -> Answer {
+    fn events(&self, of: &EventDay, lane: Option<u16>, after: Option<EventPlace>, limit: u32) -> Answer {
         let events = self
             .events
-            .get(&job)
+            .get(of)
             .into_iter()
             .flatten()
-            .filter(|(cursor, _)| after.is_none_or(|a| *cursor > a))
+            .filter(|(place, _)| after.is_none_or(|after| **place > after))
+            .filter(|(place, _)| lane.is_none_or(|lane| place.lane == lane))
             .take(usize::try_from(limit).unwrap_or(usize::MAX));
-        Answer::Events(events.map(|(c, e)| (c.clone(), e.clone())).collect())
+        Answer::Events(events.map(|(place, event)| (*place, event.clone())).collect())
+    }
+
+    pub fn events_of(&self, job: JobId, writer: &Role) -> Vec<Event> {
+        let days = self.events.iter();
+        let days = days.filter(|(of, _)| of.job == job && of.writer == *writer);
+        days.flat_map(|(_, events)| events.values().cloned()).collect()
+    }
+
+    fn event_ends(&self, writer: &Role, lane: u16) -> Answer {
+        let closed = self.event_ends.rows();
+        let closed = closed.filter(|((of, at, _), _)| of == writer && *at == lane);
+        let mut ends: Vec<EventEnd> = closed.map(|(_, end)| *end).collect();
+        if let Role::Shard(cluster) = writer {
+            let noted = self.noted_events.get(&(cluster.clone(), lane));
+            let is_new = |noted: &&EventEnd| ends.iter().all(|e| e.stamp.epoch != noted.stamp.epoch);
+            let noted = noted.filter(is_new).copied();
+            ends.extend(noted);
+        }
+        Answer::EventEnds(ends)
     }
 
     /// # Errors
@@ -229,8 +258,18 @@ impl OwnedTables {
             };
             return Err(Refusal { rows: vec![row] });
         }
+        if lacks_lane(&writes) {
+            let row = RefusedRow {
+                row: "events".to_owned(),
+                place: None,
+                why: RefusedWhy::OutOfRange("a batch with events notes no lane".to_owned()),
+            };
+            return Err(Refusal { rows: vec![row] });
+        }
+        let own = stamp;
         let hides = stamp.hides();
         let stamp = stamp.packed();
+        let lane = lane_of(&writes);
         for (index, write) in (0u32..).zip(writes) {
             match (&owner, write) {
                 (Role::Shard(cluster), Write::SealShard) => {
@@ -248,13 +287,32 @@ impl OwnedTables {
                 }
                 (Role::Shard(cluster), Write::Seal(bucket)) => self.seal(cluster.clone(), bucket, hides),
                 (_, Write::Event(event)) => {
-                    let cursor = EventCursor {
-                        at: event.at,
-                        owner: owner.clone(),
-                        stamp,
+                    let of = EventDay {
+                        job: event.job,
+                        writer: owner.clone(),
+                        day: event_day(event.at),
+                    };
+                    let place = EventPlace {
+                        lane,
+                        stamp: own,
                         index,
                     };
-                    self.events.entry(event.job).or_default().insert(cursor, event);
+                    self.events.entry(of).or_default().insert(place, event);
+                }
+                (_, Write::CloseEvents(lane, end)) => {
+                    let key = (owner.clone(), lane, end.epoch);
+                    let end = EventEnd {
+                        stamp: end,
+                        is_closed: true,
+                    };
+                    self.event_ends.write(key, stamp, Some(end));
+                }
+                (Role::ResourceManager, Write::NoteEvents(lane)) => {
+                    let end = EventEnd {
+                        stamp: own,
+                        is_closed: false,
+                    };
+                    self.event_ends.write((owner.clone(), lane, own.epoch), stamp, Some(end));
                 }
                 (_, Write::Mark(mark)) => self.marks.write(owner.clone(), stamp, Some(mark)),
                 (Role::ResourceManager, write) => self.write_global(stamp, write),
@@ -284,6 +342,7 @@ impl OwnedTables {
     fn seal(&mut self, cluster: ClusterId, bucket: u16, hides: i64) {
         let of = |c: &ClusterId, n: u16| *c == cluster && n == bucket;
         self.blocks.hide(hides, |(c, key)| of(c, key.bucket()));
+        self.noted_events.hide(hides, |(c, n)| of(c, *n));
         self.raw.hide(
             hides,
             |(c, key)| matches!(key, RawKey::Block(key) if of(c, key.bucket())),
@@ -303,6 +362,7 @@ impl OwnedTables {
             }
             Write::Slice(row) => row.bucket(),
             Write::RemoveSlice(job, group) => block_bucket(*job, group, SliceRow::BLOCK),
+            Write::NoteEvents(lane) => *lane,
             Write::Shard(..) | Write::RemoveShard(_) | Write::Raw(RawKey::Shard(_), _) => {
                 let floor = self.sealed_shards.get(cluster);
                 return floor.is_some_and(|hides| stamp <= *hides);
@@ -370,6 +430,13 @@ impl OwnedTables {
                 self.raw.write((cluster.clone(), raw), stamp, None);
                 self.slices.write((cluster, job, group), stamp, None);
             }
+            Write::NoteEvents(lane) => {
+                let end = EventEnd {
+                    stamp: own_stamp(stamp),
+                    is_closed: false,
+                };
+                self.noted_events.write((cluster, lane), stamp, Some(end));
+            }
             Write::Heartbeat(h) => self.heartbeats.write(cluster, stamp, Some(h)),
             Write::RemoveHeartbeat => self.heartbeats.write(cluster, stamp, None),
             Write::Host(h) => self.hosts.write((cluster, h.id.clone()), stamp, Some(h)),
@@ -406,9 +473,29 @@ fn slice_key(job: JobId, group: &GroupName) -> BlockKey {
     }
 }
 
+fn own_stamp(packed: i64) -> Stamp {
+    Stamp::of_packed(u64::try_from(packed).unwrap_or_default())
+}
+
+/// The lane of a batch's events.
+fn lane_of(writes: &[Write]) -> u16 {
+    let noted = writes.iter().find_map(|write| match write {
+        Write::NoteEvents(lane) => Some(*lane),
+        _ => None,
+    });
+    noted.unwrap_or_default()
+}
+
+/// Events without a lane would have no order.
+fn lacks_lane(writes: &[Write]) -> bool {
+    let is_event = |write: &Write| matches!(write, Write::Event(_));
+    let is_note = |write: &Write| matches!(write, Write::NoteEvents(_));
+    writes.iter().any(is_event) && !writes.iter().any(is_note)
+}
+
 fn may_write(owner: &Role, write: &Write) -> bool {
     match write {
-        Write::Event(_) | Write::Mark(_) => true,
+        Write::Event(_) | Write::NoteEvents(_) | Write::CloseEvents(..) | Write::Mark(_) => true,
         Write::Progress(_)
         | Write::RemoveProgress(_)
         | Write::EndedAssignment(..)

@@ -19,30 +19,39 @@ const AT_ONCE: usize = 32;
 /// Room for key and statement of a row beside its value.
 const ROW_BYTES: usize = 512;
 
-/// Commits a batch. Partitions are written side by side; a part above 1 MiB in pieces, one after the other.
+/// Commits a batch. Partitions are written side by side, but events before what they tell of; a part above 1 MiB in pieces, one
+/// after the other.
 pub(super) async fn commit(client: &Client, batch: &Batch) -> Result<(), StoreError> {
     let rows = check_batch(batch)?;
     let stamp = batch.stamp;
-    let mut partitions: BTreeMap<(Table, Vec<Cell>), Vec<RowWrite>> = BTreeMap::new();
+    let mut turns: BTreeMap<u8, Partitions> = BTreeMap::new();
     for row in rows {
         let partition = (row.at.table, row.at.partition().to_vec());
-        partitions.entry(partition).or_default().push(row);
+        let turn = turns.entry(row.at.table.turn()).or_default();
+        turn.entry(partition).or_default().push(row);
     }
-    let parts = partitions.into_values().map(|rows| async move {
-        for piece in pieces(&rows) {
-            write(client, stamp, piece).await?;
-        }
-        Ok(())
-    });
-    let done: Result<Vec<()>, StoreError> = stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await;
-    done.map(drop).map_err(|error| match error {
-        // Other parts may be there.
-        StoreError::Unavailable {
-            what, kind, source, ..
-        } => StoreError::unknown(what, source).of_kind(kind),
-        other => other,
-    })
+    for partitions in turns.into_values() {
+        let parts = partitions.into_values().map(|rows| async move {
+            for piece in pieces(&rows) {
+                write(client, stamp, piece).await?;
+            }
+            Ok(())
+        });
+        let done: Result<Vec<()>, StoreError> =
+            stream::iter(parts).buffer_unordered(AT_ONCE).try_collect().await;
+        done.map_err(|error| match error {
+            // Other parts may be there.
+            StoreError::Unavailable {
+                what, kind, source, ..
+            } => StoreError::unknown(what, source).of_kind(kind),
+            other => other,
+        })?;
+    }
+    Ok(())
 }
+
+/// Rows to write, by their partition.
+type Partitions = BTreeMap<(Table, Vec<Cell>), Vec<RowWrite>>;
 
 /// Pieces below the limit, in order.
 fn pieces(rows: &[RowWrite]) -> Vec<&[RowWrite]> {

@@ -9,7 +9,7 @@ pub(super) const BEFORE: [&str; 2] = [
 ];
 
 /// All tables. Owned ones keep deletions for a day.
-pub(super) const TABLES: [&str; 23] = [
+pub(super) const TABLES: [&str; 24] = [
     "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, value blob, \
      PRIMARY KEY (bucket, job))",
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
@@ -41,9 +41,11 @@ pub(super) const TABLES: [&str; 23] = [
     "CREATE TABLE IF NOT EXISTS {ks}.marks (role text PRIMARY KEY, value blob) WITH gc_grace_seconds = 86400",
     "CREATE TABLE IF NOT EXISTS {ks}.hosts (cluster text, id text, value blob, PRIMARY KEY (cluster, id)) \
      WITH gc_grace_seconds = 86400",
-    "CREATE TABLE IF NOT EXISTS {ks}.events (job blob, owner text, at bigint, stamp bigint, place bigint, \
-     value blob, PRIMARY KEY ((job, owner), at, stamp, place)) \
+    "CREATE TABLE IF NOT EXISTS {ks}.events (job blob, owner text, day bigint, lane bigint, stamp bigint, \
+     place bigint, value blob, PRIMARY KEY ((job, owner, day), lane, stamp, place)) \
      WITH gc_grace_seconds = 86400 AND default_time_to_live = 2592000",
+    "CREATE TABLE IF NOT EXISTS {ks}.event_ends (owner text, lane bigint, epoch bigint, value blob, \
+     PRIMARY KEY ((owner, lane), epoch)) WITH gc_grace_seconds = 86400 AND default_time_to_live = 2764800",
     "CREATE TABLE IF NOT EXISTS {ks}.control (one bigint PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.start_bans (one bigint PRIMARY KEY, version bigint, value blob)",
     "CREATE TABLE IF NOT EXISTS {ks}.logs (job blob, cluster text, task text, value blob, \

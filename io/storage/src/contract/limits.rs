@@ -1,7 +1,7 @@
 //! What is refused, with a reason, and without an effect.
 
 use super::decisions::tree;
-use super::facts::{assignment, block, head, host, job, jobs_of_partition, progress, shard, spec};
+use super::facts::{assignment, block, event, head, host, job, jobs_of_partition, progress, shard, spec};
 use super::{Case, batch};
 use crate::StoreError;
 use echelon_core_model::cluster::Heartbeat;
@@ -179,6 +179,24 @@ pub async fn what_is_not_the_owners_is_refused(case: &Case) {
         case.read(Query::Progress(job(1))).await,
         Answer::Progress(Vec::new())
     );
+}
+
+/// Events without a lane, of two lanes or of a lane that there is not; ends of one's own epoch.
+pub async fn events_without_a_place_are_refused(case: &Case) {
+    let (c1, manager) = (shard("c1"), Role::ResourceManager);
+    let own = Stamp {
+        epoch: Epoch(3),
+        sequence: 1,
+    };
+    for (owner, wrong) in [
+        (&c1, vec![Write::Event(event(job(1), 1, "x"))]),
+        (&c1, vec![Write::NoteEvents(1), Write::NoteEvents(2)]),
+        (&c1, vec![Write::NoteEvents(256)]),
+        (&c1, vec![Write::CloseEvents(1, own)]),
+        (&manager, vec![Write::NoteEvents(1)]),
+    ] {
+        refuses_batch(case, batch(owner, (3, 1), wrong)).await;
+    }
 }
 
 /// Epochs and sequences that do not fit a stamp, versions that do not grow, jobs in a partition that is not theirs.

@@ -6,8 +6,10 @@ use echelon_core_model::bucket::job_bucket;
 use echelon_core_model::cluster::ClusterState;
 use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::job::{Head, JobFilter, JobState};
-use echelon_core_model::store::{Answer, Decision, EventCursor, Query, Role, Write};
-use echelon_core_model::{ClusterId, HostId, JobId};
+use echelon_core_model::store::{
+    Answer, Decision, Event, EventDay, EventEnd, EventPlace, Query, Role, Stamp, Write,
+};
+use echelon_core_model::{ClusterId, Epoch, HostId, JobId};
 
 async fn jobs(case: &Case, filter: &JobFilter, after: Option<JobId>, limit: u32) -> Vec<JobId> {
     let query = Query::Jobs {
@@ -202,48 +204,117 @@ async fn nothing_is_left_of_a_removed_cluster(case: &Case) {
     assert_eq!(case.read(Query::Heartbeats).await, Answer::Heartbeats(Vec::new()));
 }
 
-/// Events of all writers in order of time, each once, whatever the page and wherever it ends.
-pub async fn events_are_paged_over_writers(case: &Case) {
-    case.with_clusters(&["c1", "c2"]).await;
-    let mut written = 0;
-    for (owner, epoch) in [(Role::ResourceManager, 1), (shard("c1"), 2), (shard("c2"), 1)] {
-        for sequence in 0..8 {
-            // Writers agree on some moments, and one batch holds several events of a moment.
-            let at = |n: u64| 1000 + (sequence / 2) * 10 + n / 2;
-            let events =
-                (0..3).map(|n| Write::Event(event(job(1), at(n), &format!("{owner:?} {sequence} {n}"))));
-            case.commits(&owner, (epoch, sequence), events.collect()).await;
-            written += 3;
+/// Events of a writer and a day in the order of their places, each once, whatever the page and wherever it ends; of one lane
+/// alone where that is asked.
+pub async fn events_are_paged_in_the_order_of_their_lanes(case: &Case) {
+    case.with_clusters(&["c1"]).await;
+    const DAY: u64 = 24 * 3600 * 1000;
+    let c1 = shard("c1");
+    for sequence in 1..=8 {
+        let lane = if sequence % 2 == 0 { 255 } else { 3 };
+        // A clock that is set back, and another day.
+        let at = |n: u64| if sequence == 8 { DAY } else { 1000 - sequence * 10 + n };
+        let events = (0..3).map(|n| Write::Event(event(job(1), at(n), &format!("{sequence} {n}"))));
+        let writes = events.chain([Write::NoteEvents(lane)]).collect();
+        case.commits(&c1, (2, sequence), writes).await;
+    }
+    let other = |n| vec![Write::Event(event(job(n), 1000, "other")), Write::NoteEvents(0)];
+    case.commits(&c1, (2, 100), other(2)).await;
+    case.commits(&Role::ResourceManager, (1, 1), other(1)).await;
+    let details = |events: Vec<(EventPlace, Event)>| -> Vec<String> {
+        events.into_iter().filter_map(|(_, e)| e.reason.detail).map(String::from).collect()
+    };
+    let whole = events(case, 0, None, None, 1000).await;
+    assert!(whole.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order, each once");
+    let of = |sequences: &[u32]| -> Vec<String> {
+        sequences.iter().flat_map(|s| (0..3).map(move |n| format!("{s} {n}"))).collect()
+    };
+    assert_eq!(details(whole.clone()), of(&[1, 3, 5, 7, 2, 4, 6]));
+    assert_eq!(details(events(case, 1, None, None, 9).await), of(&[8]));
+    for limit in [1, 5, 71] {
+        for lane in [None, Some(3), Some(255), Some(4)] {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let page = events(case, 0, lane, after, limit).await;
+                assert!(page.len() <= limit as usize);
+                let Some((last, _)) = page.last() else { break };
+                after = Some(*last);
+                seen.extend(page);
+            }
+            let expected = whole.iter().filter(|(place, _)| lane.is_none_or(|lane| lane == place.lane));
+            assert_eq!(seen, expected.cloned().collect::<Vec<_>>(), "pages of {limit} of {lane:?}");
         }
     }
-    let other = vec![Write::Event(event(job(2), 1000, "another job"))];
-    case.commits(&shard("c1"), (2, 100), other).await;
-    let whole = events(case, None, 1000).await;
-    assert_eq!(whole.len(), written);
-    assert!(
-        whole.windows(2).all(|pair| pair[0].0 < pair[1].0),
-        "in order, each once"
-    );
-    for limit in [1, 5, 71] {
-        let (mut seen, mut after) = (Vec::new(), None);
-        loop {
-            let page = events(case, after, limit).await;
-            assert!(page.len() <= limit as usize);
-            let Some((last, _)) = page.last() else { break };
-            after = Some(last.clone());
-            seen.extend(page);
+}
+
+/// A commit of events notes its end with them. A successor closes what it has read, before it seals the bucket, and nothing
+/// that an older leader still writes changes that.
+pub async fn ends_of_events_are_closed_for_good(case: &Case) {
+    case.with_clusters(&["c1"]).await;
+    let (c1, manager) = (shard("c1"), Role::ResourceManager);
+    let noted = |n| vec![Write::Event(event(job(1), n, "x")), Write::NoteEvents(5)];
+    let end = |epoch, sequence, is_closed| EventEnd {
+        stamp: stamp(epoch, sequence),
+        is_closed,
+    };
+    assert_eq!(ends(case, &c1, 5).await, []);
+    case.commits(&c1, (1, 3), noted(1)).await;
+    case.commits(&c1, (1, 4), noted(2)).await;
+    assert_eq!(ends(case, &c1, 5).await, [end(1, 4, false)]);
+    assert_eq!(ends(case, &c1, 6).await, [], "of another lane");
+    let seal = vec![Write::CloseEvents(5, stamp(1, 4)), Write::Seal(5)];
+    case.commits(&c1, (2, 1), seal).await;
+    case.commits(&c1, (1, 5), noted(3)).await;
+    assert_eq!(ends(case, &c1, 5).await, [end(1, 4, true)]);
+    case.commits(&c1, (2, 2), noted(4)).await;
+    assert_eq!(ends(case, &c1, 5).await, [end(1, 4, true), end(2, 2, false)]);
+
+    // The resource manager has no buckets: its successor's word replaces its own.
+    let noted = |n| vec![Write::Event(event(job(1), n, "x")), Write::NoteEvents(0)];
+    case.commits(&manager, (1, 1), noted(1)).await;
+    assert_eq!(ends(case, &manager, 0).await, [end(1, 1, false)]);
+    case.commits(&manager, (2, 1), vec![Write::CloseEvents(0, stamp(1, 1))]).await;
+    case.commits(&manager, (1, 2), noted(2)).await;
+    case.commits(&manager, (2, 2), noted(3)).await;
+    assert_eq!(ends(case, &manager, 0).await, [end(1, 1, true), end(2, 2, false)]);
+}
+
+fn stamp(epoch: u64, sequence: u64) -> Stamp {
+    Stamp {
+        epoch: Epoch(epoch),
+        sequence,
+    }
+}
+
+async fn ends(case: &Case, writer: &Role, lane: u16) -> Vec<EventEnd> {
+    match case.read(Query::EventEnds(writer.clone(), lane)).await {
+        Answer::EventEnds(mut ends) => {
+            ends.sort_by_key(|end| end.stamp);
+            ends
         }
-        assert_eq!(seen, whole, "pages of {limit}");
+        other => panic!("{other:?}"),
     }
 }
 
 async fn events(
     case: &Case,
-    after: Option<EventCursor>,
+    day: u32,
+    lane: Option<u16>,
+    after: Option<EventPlace>,
     limit: u32,
-) -> Vec<(EventCursor, echelon_core_model::store::Event)> {
-    let job = job(1);
-    match case.read(Query::Events { job, after, limit }).await {
+) -> Vec<(EventPlace, Event)> {
+    let of = EventDay {
+        job: job(1),
+        writer: shard("c1"),
+        day,
+    };
+    let query = Query::Events {
+        of,
+        lane,
+        after,
+        limit,
+    };
+    match case.read(query).await {
         Answer::Events(events) => events,
         other => panic!("{other:?}"),
     }

@@ -178,7 +178,8 @@ macro_rules! storage_contract {
             jobs_are_paged_in_order
             jobs_are_found_by_what_they_are
             hosts_are_paged
-            events_are_paged_over_writers
+            events_are_paged_in_the_order_of_their_lanes
+            ends_of_events_are_closed_for_good
             logs_read_back_whatever_was_written
             kept_runs_are_listed_by_cluster
             logs_that_are_taken_out_are_gone
@@ -187,6 +188,7 @@ macro_rules! storage_contract {
             a_refusal_names_every_row_that_is_refused
             what_is_not_the_owners_is_refused
             numbers_out_of_range_are_refused
+            events_without_a_place_are_refused
             a_lost_answer_is_settled_by_the_same_decision
             a_lost_answer_of_a_beaten_decision_is_a_conflict
             a_lost_commit_is_repeated_unchanged

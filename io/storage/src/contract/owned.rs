@@ -11,7 +11,7 @@ use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
-use echelon_core_model::store::{Answer, Decision, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write};
+use echelon_core_model::store::{EventDay, Answer, Decision, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,
@@ -101,6 +101,7 @@ pub async fn the_same_batch_again_is_harmless(case: &Case) {
         vec![
             Write::Event(event(job(1), 5, n)),
             Write::Event(event(job(1), 5, "b")),
+            Write::NoteEvents(0),
         ]
     };
     let first = [put("one"), events("a")].concat();
@@ -110,7 +111,7 @@ pub async fn the_same_batch_again_is_harmless(case: &Case) {
     case.commits(&c1, (1, 2), put("two")).await;
     case.commits(&c1, (1, 1), first).await;
     assert_eq!(host_there(case).await.as_deref(), Some("two"));
-    let Answer::Events(events) = case.read(events_of(1)).await else {
+    let Answer::Events(events) = case.read(events_of(1, &c1)).await else {
         panic!("events")
     };
     let told: Vec<_> = events
@@ -120,9 +121,15 @@ pub async fn the_same_batch_again_is_harmless(case: &Case) {
     assert_eq!(told, ["a", "b"], "each once, in order");
 }
 
-fn events_of(n: u64) -> Query {
-    Query::Events {
+fn events_of(n: u64, writer: &Role) -> Query {
+    let of = EventDay {
         job: job(n),
+        writer: writer.clone(),
+        day: 0,
+    };
+    Query::Events {
+        of,
+        lane: None,
         after: None,
         limit: 100,
     }

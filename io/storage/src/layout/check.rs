@@ -227,6 +227,7 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
             })?;
         }
     }
+    check_events(WHAT, batch)?;
     let rows = row_writes(batch);
     let raw = writes.iter().any(|w| matches!(w, Write::Raw(..)));
     let limit = if raw { RAW_BYTES } else { OWNED_BYTES };
@@ -238,10 +239,45 @@ pub(crate) fn check_batch(batch: &Batch) -> Result<Vec<RowWrite>, StoreError> {
     Ok(rows)
 }
 
+/// Events without a lane, or of two, would have no order; a leader closes the events of older ones alone.
+fn check_events(what: &str, batch: &Batch) -> Result<(), StoreError> {
+    let lanes = match &batch.owner {
+        Role::Shard(_) => BLOCK_BUCKETS,
+        Role::ResourceManager => 1,
+    };
+    let mut noted: BTreeSet<u16> = BTreeSet::new();
+    let mut events = 0;
+    for write in &batch.writes {
+        let lane = match write {
+            Write::Event(_) => {
+                events += 1;
+                continue;
+            }
+            Write::NoteEvents(lane) => {
+                noted.insert(*lane);
+                *lane
+            }
+            Write::CloseEvents(lane, end) => {
+                ensure(end.epoch < batch.stamp.epoch, what, || {
+                    format!("events of epoch {} are not of an older leader", end.epoch)
+                })?;
+                *lane
+            }
+            _ => continue,
+        };
+        ensure(lane < lanes, what, || {
+            format!("lane {lane} of events is not below {lanes}")
+        })?;
+    }
+    ensure(noted.len() <= 1 && (events == 0 || noted.len() == 1), what, || {
+        format!("a batch with {events} events notes {} lanes", noted.len())
+    })
+}
+
 /// Whose fact it is.
 fn owns(owner: &Role, write: &Write) -> bool {
     match (owner, write) {
-        (_, Write::Event(_) | Write::Mark(_))
+        (_, Write::Event(_) | Write::NoteEvents(_) | Write::CloseEvents(..) | Write::Mark(_))
         | (
             Role::ResourceManager,
             Write::Progress(_)
@@ -320,5 +356,6 @@ const fn named(write: &Write) -> &'static str {
         Write::Log(_) | Write::RemoveLog(_) => "the end of a log",
         Write::KeptRuns(_) => "the runs whose logs are kept",
         Write::Event(_) => "an event",
+        Write::NoteEvents(_) | Write::CloseEvents(..) => "up to where events hold",
     }
 }

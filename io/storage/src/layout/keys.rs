@@ -4,8 +4,8 @@ use super::Table;
 use crate::rows::{Cell, RowKey};
 use echelon_core_model::bucket::{assignment_partition, job_bucket};
 use echelon_core_model::instance::{BlockKey, SliceRow};
-use echelon_core_model::store::{Role, RowSubject, ShardKey};
-use echelon_core_model::{ClusterId, GroupName, HostId, JobId, MemberId, RequestId, VolumeId};
+use echelon_core_model::store::{EventDay, EventPlace, Role, RowSubject, ShardKey};
+use echelon_core_model::{ClusterId, Epoch, GroupName, HostId, JobId, MemberId, RequestId, VolumeId};
 
 /// An unsigned number as a cell's: what does not fit is as large as can be (moments after the year 292 million).
 pub(crate) fn number(n: u64) -> i64 {
@@ -270,7 +270,47 @@ pub(crate) fn kept_runs(of: JobId, id: &ClusterId) -> RowKey {
     RowKey::new(Table::KeptRuns, [job(of), text(id)])
 }
 
-/// A job's events of one writer.
-pub(crate) fn events(of: JobId, owner: &Role) -> [Cell; 2] {
-    [job(of), text(role_name(owner))]
+/// A job's events of one writer and one day.
+pub(crate) fn events(of: &EventDay) -> [Cell; 3] {
+    [
+        job(of.job),
+        text(role_name(&of.writer)),
+        Cell::Number(of.day.into()),
+    ]
+}
+
+/// The place of an event among those.
+pub(crate) fn event_place(place: EventPlace) -> [Cell; 3] {
+    [
+        bucket(place.lane),
+        Cell::Number(place.stamp.packed()),
+        Cell::Number(place.index.into()),
+    ]
+}
+
+/// Up to where events hold in a lane, by epoch.
+pub(crate) fn event_ends(writer: &Role, lane: u16) -> [Cell; 2] {
+    [text(role_name(writer)), bucket(lane)]
+}
+
+pub(crate) fn event_end(writer: &Role, lane: u16, epoch: Epoch) -> RowKey {
+    let [writer, lane] = event_ends(writer, lane);
+    RowKey::new(Table::EventEnds, [writer, lane, Cell::Number(number(epoch.0))])
+}
+
+/// What a shard notes of the events of a bucket, behind all of the bucket's blocks: it is visible together with what the events
+/// tell of, and hidden with that. No job has this id.
+pub(crate) fn noted_events(id: &ClusterId, n: u16) -> RowKey {
+    let [cluster, bucket] = instances(id, n);
+    let cells = [cluster, bucket, no_job(), text(""), Cell::Number(0)];
+    RowKey::new(Table::Instances, cells)
+}
+
+/// Whether a row of a bucket is that note.
+pub(crate) fn is_noted_events(key: &[Cell]) -> bool {
+    key.first() == Some(&no_job())
+}
+
+fn no_job() -> Cell {
+    Cell::Bytes(vec![u8::MAX; 16])
 }

@@ -12,7 +12,6 @@ mod write;
 
 pub(crate) use check::{check_batch, check_decision};
 pub(crate) use decision::{AssignmentRows, Change, Plan, Verdict, judge};
-pub(crate) use keys::number;
 pub(crate) use limits::BATCH_BYTES;
 pub(crate) use pieces::{Joined, Pieces, join};
 pub(crate) use table::{CellKind, Column, DELETION_KEEP_MS, Ownership, Table};

@@ -54,6 +54,7 @@ pub(crate) enum Table {
     Marks,
     Hosts,
     Events,
+    EventEnds,
     Control,
     StartBans,
     Logs,
@@ -64,6 +65,8 @@ pub(crate) enum Table {
 pub(crate) const REQUEST_KEEP_MS: u64 = echelon_core_model::store::REQUEST_IDS_KEPT.0;
 /// Events are kept for 30 days: long enough to explain last month's incident.
 pub(crate) const EVENT_KEEP_MS: u64 = 30 * 24 * 3600 * 1000;
+/// For longer than any event that it is about.
+pub(crate) const EVENT_END_KEEP_MS: u64 = EVENT_KEEP_MS + 2 * 24 * 3600 * 1000;
 /// What ended runs have written is kept for a week.
 pub(crate) const LOG_KEEP_MS: u64 = echelon_core_model::log::LOGS_KEPT.0;
 /// Deletions of owned rows are remembered for a day, longer than any late write may be under way.
@@ -98,7 +101,9 @@ const CLUSTER: Column = text("cluster");
 const GROUP: Column = text("group");
 const BLOCK: Column = number("block");
 const OWNER: Column = text("owner");
-const AT: Column = number("at");
+const DAY: Column = number("day");
+const LANE: Column = number("lane");
+const EPOCH: Column = number("epoch");
 const STAMP: Column = number("stamp");
 const TASK: Column = text("task");
 const PLACE: Column = number("place");
@@ -140,7 +145,7 @@ const fn kept(partition: &'static [Column], key: &'static [Column], keep_ms: u64
 
 impl Table {
     /// All tables.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Heads,
         Self::Specs,
         Self::Names,
@@ -160,6 +165,7 @@ impl Table {
         Self::Marks,
         Self::Hosts,
         Self::Events,
+        Self::EventEnds,
         Self::Control,
         Self::StartBans,
         Self::Logs,
@@ -188,6 +194,7 @@ impl Table {
             Self::Marks => "marks",
             Self::Hosts => "hosts",
             Self::Events => "events",
+            Self::EventEnds => "event_ends",
             Self::Control => "control",
             Self::StartBans => "start_bans",
             Self::Logs => "logs",
@@ -219,9 +226,19 @@ impl Table {
             Self::Instances => owned(&[CLUSTER, BUCKET], &[JOB, GROUP, BLOCK]),
             Self::Archive => owned(&[JOB, CLUSTER], &[GROUP, BLOCK]),
             Self::Hosts => owned(&[CLUSTER], &[ID]),
-            Self::Events => kept(&[JOB, OWNER], &[AT, STAMP, PLACE], EVENT_KEEP_MS),
+            Self::Events => kept(&[JOB, OWNER, DAY], &[LANE, STAMP, PLACE], EVENT_KEEP_MS),
+            Self::EventEnds => kept(&[OWNER, LANE], &[EPOCH], EVENT_END_KEEP_MS),
             Self::Logs => kept(&[JOB, CLUSTER], &[TASK], LOG_KEEP_MS),
             Self::KeptRuns => kept(&[JOB], &[CLUSTER], LOG_KEEP_MS),
+        }
+    }
+
+    /// Which tables a batch writes first: events are durable before they are noted, and both before what they tell of.
+    pub const fn turn(self) -> u8 {
+        match self {
+            Self::Events => 0,
+            Self::EventEnds => 1,
+            _ => 2,
         }
     }
 }

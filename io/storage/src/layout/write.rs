@@ -2,9 +2,11 @@
 
 use super::keys;
 use super::table::Ownership;
-use crate::rows::{Cell, RowKey};
+use crate::rows::RowKey;
 use echelon_core_model::ClusterId;
-use echelon_core_model::store::{Batch, Event, RawKey, Role, Write};
+use echelon_core_model::store::{
+    Batch, Event, EventDay, EventEnd, EventPlace, RawKey, Role, Stamp, Write, event_day,
+};
 use echelon_proto::convert::encode;
 use std::collections::HashSet;
 
@@ -49,11 +51,15 @@ impl RowWrite {
 /// The rows of a batch whose writes are its owner's, in their order; of two to one row the last. Seals come last: where a
 /// batch is written in pieces, what is to stay must be there before a seal hides what it was before.
 pub(crate) fn row_writes(batch: &Batch) -> Vec<RowWrite> {
+    let lane = lane_of(batch);
     let rows: Vec<RowWrite> = batch
         .writes
         .iter()
         .enumerate()
-        .filter_map(|(place, write)| row_write(batch, place, write))
+        .filter_map(|(place, write)| match write {
+            Write::Event(event) => Some(event_row(batch, lane, place, event)),
+            write => row_write(batch, place, write),
+        })
         .collect();
     let mut seen: HashSet<&RowKey> = HashSet::with_capacity(rows.len());
     let mut is_last: Vec<bool> = rows.iter().rev().map(|row| seen.insert(&row.at)).collect();
@@ -91,7 +97,10 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
         (Write::RemoveClusterState(cluster), _) => delete(keys::cluster_state(cluster)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
         (Write::Mark(mark), owner) => put(keys::mark(owner), encode(mark)),
-        (Write::Event(event), _) => put(event_key(batch, place, event), encode(event)),
+        (Write::NoteEvents(lane), owner) => put(noted(owner, *lane, batch.stamp), encode(&end(batch.stamp, false))),
+        (Write::CloseEvents(lane, stamp), owner) => {
+            put(keys::event_end(owner, *lane, stamp.epoch), encode(&end(*stamp, true)))
+        }
         (write, Role::Shard(cluster)) => shard_row(cluster, place, write),
         (_, Role::ResourceManager) => None,
     }
@@ -125,7 +134,9 @@ fn shard_row(cluster: &ClusterId, place: usize, write: &Write) -> Option<RowWrit
         | Write::RemoveClusterState(_)
         | Write::Heartbeat(_)
         | Write::Mark(_)
-        | Write::Event(_) => return None,
+        | Write::Event(_)
+        | Write::NoteEvents(_)
+        | Write::CloseEvents(..) => return None,
     };
     Some(RowWrite { at, place, becomes })
 }
@@ -138,15 +149,42 @@ fn raw_key(cluster: &ClusterId, key: &RawKey) -> RowKey {
     }
 }
 
-fn event_key(batch: &Batch, place: usize, event: &Event) -> RowKey {
-    let [job, owner] = keys::events(event.job, &batch.owner);
-    let place = i64::try_from(place).unwrap_or(i64::MAX);
-    let cells = [
-        job,
-        owner,
-        Cell::Number(keys::number(event.at.0)),
-        Cell::Number(batch.stamp.packed()),
-        Cell::Number(place),
-    ];
-    RowKey::new(super::Table::Events, cells)
+/// The lane of a batch's events: the one that it notes. A batch without a note has no events, as `check` has seen.
+fn lane_of(batch: &Batch) -> u16 {
+    let noted = batch.writes.iter().find_map(|write| match write {
+        Write::NoteEvents(lane) => Some(*lane),
+        _ => None,
+    });
+    noted.unwrap_or_default()
+}
+
+fn event_row(batch: &Batch, lane: u16, place: usize, event: &Event) -> RowWrite {
+    let of = EventDay {
+        job: event.job,
+        writer: batch.owner.clone(),
+        day: event_day(event.at),
+    };
+    let at = EventPlace {
+        lane,
+        stamp: batch.stamp,
+        index: u32::try_from(place).unwrap_or(u32::MAX),
+    };
+    let cells = keys::events(&of).into_iter().chain(keys::event_place(at));
+    RowWrite {
+        at: RowKey::new(super::Table::Events, cells),
+        place,
+        becomes: Becomes::Value(encode(event)),
+    }
+}
+
+/// The resource manager notes its events beside the ends that it closes: it has no rows that a successor seals.
+fn noted(owner: &Role, lane: u16, stamp: Stamp) -> RowKey {
+    match owner {
+        Role::Shard(cluster) => keys::noted_events(cluster, lane),
+        Role::ResourceManager => keys::event_end(owner, lane, stamp.epoch),
+    }
+}
+
+const fn end(stamp: Stamp, is_closed: bool) -> EventEnd {
+    EventEnd { stamp, is_closed }
 }

@@ -27,6 +27,9 @@ pub(super) async fn bucket<R: Rows>(
     let (mut blocks, mut slices) = (Vec::new(), Vec::new());
     for row in rows.scan(&scan, C).await? {
         let cells = partition.iter().chain(&row.key).cloned();
+        if keys::is_noted_events(&row.key) {
+            continue;
+        }
         let at = RowKey::new(Table::Instances, cells);
         let taken = if row.key.last() == Some(&Cell::Number(SliceRow::BLOCK.into())) {
             value(&at, &row.value).map(|slice| slices.push(slice))

@@ -1,95 +1,89 @@
-//! Events of a job: each writer's lie in a partition of its own and are merged here by time. Writers are the resource
-//! manager and the shards of all clusters that were ever added (a cluster's row stays when it has left).
+//! Events of a job, of one writer and one day, and up to where they hold.
 
-use super::{AT_ONCE, cell, clusters, count, value};
+use super::{count, one, value};
 use crate::StoreError;
-use crate::layout::{Table, keys, number};
+use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
-use echelon_core_model::store::{Answer, Consistency, Event, EventCursor, Role, UnreadRow};
-use echelon_core_model::{JobId, Timestamp};
-use futures::{StreamExt, TryStreamExt, stream};
+use echelon_core_model::store::{
+    Answer, Consistency, Event, EventDay, EventEnd, EventPlace, Role, Stamp, UnreadRow,
+};
 
-/// A page of events after a cursor.
+const C: Consistency = Consistency::Quorum;
+
+/// Which events are read.
+pub(super) struct Page<'a> {
+    pub(super) of: &'a EventDay,
+    pub(super) lane: Option<u16>,
+    pub(super) after: Option<EventPlace>,
+    pub(super) limit: u32,
+}
+
+/// A page of events in the order of their places.
 pub(super) async fn page<R: Rows>(
     rows: &R,
-    job: JobId,
-    after: Option<&EventCursor>,
-    limit: u32,
+    page: Page<'_>,
     unread: &mut Vec<UnreadRow>,
 ) -> Result<Answer, StoreError> {
-    let shards = clusters::all(rows, Consistency::Quorum, unread).await?;
-    let shards = shards.into_iter().map(|c| Role::Shard(c.id));
-    let owners: Vec<Role> = std::iter::once(Role::ResourceManager).chain(shards).collect();
-    let pages = owners
-        .into_iter()
-        .map(|owner| of_owner(rows, job, owner, after, limit));
-    let pages: Vec<Events> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-    let mut events = Vec::new();
-    for page in pages {
-        events.extend(page.read);
-        unread.extend(page.unread);
-    }
-    events.sort_by(|(a, _), (b, _)| a.cmp(b));
-    events.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(Answer::Events(events))
-}
-
-/// Events of one writer.
-#[derive(Default)]
-struct Events {
-    read: Vec<(EventCursor, Event)>,
-    unread: Vec<UnreadRow>,
-}
-
-async fn of_owner<R: Rows>(
-    rows: &R,
-    job: JobId,
-    owner: Role,
-    after: Option<&EventCursor>,
-    limit: u32,
-) -> Result<Events, StoreError> {
-    let partition = keys::events(job, &owner);
+    let partition = keys::events(page.of);
     let mut scan = Scan::partition(Table::Events, partition.clone());
-    scan.after = after.map(|cursor| start(cursor, &owner));
-    let mut out = Events::default();
+    scan.after = page.after.map(|place| keys::event_place(place).to_vec());
+    if let Some(lane) = page.lane {
+        let ends = |stamp, index| vec![keys::bucket(lane), Cell::Number(stamp), Cell::Number(index)];
+        let begin = ends(i64::MIN, i64::MIN);
+        // A place of an earlier lane, or none, leaves the whole lane.
+        scan.after = scan.after.max(Some(begin));
+        scan.up_to = Some(ends(i64::MAX, i64::MAX));
+    }
+    let mut out: Vec<(EventPlace, Event)> = Vec::new();
     // A page that is not full is the last one: what cannot be understood takes no place in it.
     loop {
-        let left = limit.saturating_sub(count(&out.read));
+        let left = page.limit.saturating_sub(count(&out));
         scan.limit = Some(left);
-        let found = rows.scan(&scan, Consistency::Quorum).await?;
+        let found = rows.scan(&scan, C).await?;
         for row in &found {
             let cells = partition.iter().chain(&row.key).cloned();
+            let place = place(row);
             match value(&RowKey::new(Table::Events, cells), &row.value) {
-                Ok(event) => out.read.push((cursor(&owner, row), event)),
-                Err(row) => out.unread.push(*row),
+                Ok(event) => out.extend(place.map(|place| (place, event))),
+                Err(row) => unread.push(*row),
             }
         }
-        if count(&found) < left || count(&out.read) >= limit {
-            return Ok(out);
+        if count(&found) < left || count(&out) >= page.limit {
+            return Ok(Answer::Events(out));
         }
         scan.after = found.last().map(|row| row.key.clone());
     }
 }
 
-/// Where an owner's events begin that come after a cursor. Events of one moment are ordered by their owners.
-fn start(cursor: &EventCursor, owner: &Role) -> Vec<Cell> {
-    let (stamp, place) = match owner.cmp(&cursor.owner) {
-        std::cmp::Ordering::Less => (i64::MAX, i64::MAX),
-        std::cmp::Ordering::Equal => (cursor.stamp, cursor.index.into()),
-        std::cmp::Ordering::Greater => (i64::MIN, i64::MIN),
+/// The place that a key says; none but a writer's mistake has another form.
+fn place(row: &Row) -> Option<EventPlace> {
+    let [Cell::Number(lane), Cell::Number(stamp), Cell::Number(index)] = row.key.as_slice() else {
+        return None;
     };
-    vec![cell(cursor.at.0), Cell::Number(stamp), Cell::Number(place)]
+    Some(EventPlace {
+        lane: u16::try_from(*lane).ok()?,
+        stamp: Stamp::of_packed(u64::try_from(*stamp).ok()?),
+        index: u32::try_from(*index).ok()?,
+    })
 }
 
-fn cursor(owner: &Role, row: &Row) -> EventCursor {
-    let at_key = |i: usize| match row.key.get(i) {
-        Some(Cell::Number(n)) => *n,
-        _ => number(0),
+/// Up to where the events of a lane hold. What a shard has noted is read first: once its successor has closed it, the note
+/// may be gone.
+pub(super) async fn ends<R: Rows>(rows: &R, writer: &Role, lane: u16) -> Result<Answer, StoreError> {
+    let noted: Option<EventEnd> = match writer {
+        Role::Shard(cluster) => one(rows, &keys::noted_events(cluster, lane), C).await?,
+        Role::ResourceManager => None,
     };
-    EventCursor {
-        at: Timestamp(u64::try_from(at_key(0)).unwrap_or_default()),
-        owner: owner.clone(),
-        stamp: at_key(1),
-        index: u32::try_from(at_key(2)).unwrap_or(u32::MAX),
+    let partition = keys::event_ends(writer, lane);
+    let scan = Scan::partition(Table::EventEnds, partition.clone());
+    let mut out: Vec<EventEnd> = Vec::new();
+    for row in rows.scan(&scan, C).await? {
+        let cells = partition.iter().chain(&row.key).cloned();
+        let end = value(&RowKey::new(Table::EventEnds, cells), &row.value);
+        out.push(end.map_err(StoreError::Unread)?);
     }
+    let is_new = |noted: &EventEnd| out.iter().all(|end| end.stamp.epoch != noted.stamp.epoch);
+    let noted = noted.filter(is_new);
+    out.extend(noted);
+    Ok(Answer::EventEnds(out))
 }

@@ -26,7 +26,7 @@ mod pools;
 pub(crate) use pools::{TreeCache, index};
 
 use crate::StoreError;
-use crate::layout::{Table, keys, number};
+use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
 use echelon_core_model::control::Control;
 use echelon_core_model::start_ban::StartBans;
@@ -79,7 +79,21 @@ async fn answer<R: Rows>(
             };
             jobs::page(rows, page, consistency, unread).await
         }
-        Query::Events { job, after, limit } => events::page(rows, *job, after.as_ref(), *limit, unread).await,
+        Query::Events {
+            of,
+            lane,
+            after,
+            limit,
+        } => {
+            let page = events::Page {
+                of,
+                lane: *lane,
+                after: *after,
+                limit: *limit,
+            };
+            events::page(rows, page, unread).await
+        }
+        Query::EventEnds(writer, lane) => events::ends(rows, writer, *lane).await,
         Query::BlockBucket(cluster, bucket) => blocks::bucket(rows, cluster, *bucket, unread).await,
         Query::GroupBlocks {
             cluster,
@@ -331,9 +345,4 @@ pub(super) fn value<T: Wire>(at: &RowKey, bytes: &[u8]) -> Result<T, Box<UnreadR
             },
         })
     })
-}
-
-/// A number of a key as a cell.
-pub(super) fn cell(n: u64) -> Cell {
-    Cell::Number(number(n))
 }

@@ -1,10 +1,10 @@
-//! Events.
+//! Events, and up to where they hold.
 
 use crate::convert::fields::{group, job_bytes, job_id, required, run_state};
 use crate::convert::{FieldError, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::Timestamp;
-use echelon_core_model::store::Event;
+use echelon_core_model::store::{Event, EventEnd, Stamp};
+use echelon_core_model::{Epoch, Timestamp};
 
 impl Wire for Event {
     type Message = wire::Event;
@@ -56,6 +56,34 @@ impl Wire for Event {
             reason: required("reason", reason)?,
             hostname,
             task,
+        })
+    }
+}
+
+impl Wire for EventEnd {
+    type Message = wire::EventEnd;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { stamp, is_closed } = self;
+        wire::EventEnd {
+            epoch: stamp.epoch.0,
+            sequence: stamp.sequence,
+            closed: *is_closed,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        let wire::EventEnd {
+            epoch,
+            sequence,
+            closed,
+        } = message;
+        Ok(Self {
+            stamp: Stamp {
+                epoch: Epoch(epoch),
+                sequence,
+            },
+            is_closed: closed,
         })
     }
 }
