@@ -1,5 +1,5 @@
 //! Jobs that are watched here. Leaders tell which jobs have changed; each watched job that has is read once, for all of its
-//! watchers, and not more often than every [`PAUSE`]. Nothing is read of a job that does not change.
+//! watchers: at once, and four times a second where it changes on and on. Nothing is read of a job that does not change.
 //!
 //! What a watcher was told is its own to know: a feed tells events with their places, and whoever begins, or falls behind, reads by
 //! itself from where it stands. Between a feed's beginning and a watcher's first read nothing is lost, since the feed says
@@ -18,11 +18,15 @@ use echelon_proto::convert::event::event;
 use echelon_proto::echelon::v1;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, broadcast, watch};
 
-/// Between two reads of a job that changes again and again.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Between two reads of a job.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Reads that may follow each other by that. A job that changes on and on is read each [`REFILL`].
+const BURST: u32 = 12;
+/// After this time one more read may follow at once.
+const REFILL: Duration = Duration::from_millis(250);
 /// A read that could not be done, or was not sure, is done again after this time.
 const AGAIN: Duration = Duration::from_secs(1);
 /// All lanes are looked at this often, so that what a token says is never much older.
@@ -180,6 +184,7 @@ impl Feed {
 
     async fn read_on(self: Arc<Self>, gateway: Gateway, mut changes: watch::Receiver<u64>) {
         let mut told = None;
+        let mut pace = Pace::new(Instant::now());
         while !self.is_over() {
             let due = self.take_due();
             let wait = match self.read(&gateway, &mut told, &due).await {
@@ -196,7 +201,7 @@ impl Feed {
                     WHOLE_EVERY
                 }
             };
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pace.next(Instant::now())).await;
             tokio::select! {
                 // The sender is part of this feed.
                 _ = changes.changed() => continue,
@@ -271,10 +276,54 @@ impl Feed {
     }
 }
 
+/// How soon a job may be read again.
+struct Pace {
+    reads: u32,
+    since: Instant,
+}
+
+impl Pace {
+    const fn new(now: Instant) -> Self {
+        Self { reads: 0, since: now }
+    }
+
+    /// A read is done: how long the next one waits.
+    fn next(&mut self, now: Instant) -> Duration {
+        let quiet = now.saturating_duration_since(self.since).as_millis() / REFILL.as_millis();
+        let quiet = u32::try_from(quiet).unwrap_or(u32::MAX);
+        if quiet > 0 {
+            self.reads = self.reads.saturating_sub(quiet);
+            self.since = now;
+        }
+        self.reads += 1;
+        if self.reads > BURST { REFILL } else { PAUSE }
+    }
+}
+
 /// That a watch ends with its gateway.
 pub(crate) fn gateway_ends() -> ApiError {
     ApiError::new(
         ErrorReason::StorageUnavailable,
         "this gateway ends; go on at another one",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_changes_on_and_on_is_read_four_times_a_second() {
+        let begin = Instant::now();
+        let mut pace = Pace::new(begin);
+        let (mut now, mut reads) = (begin, 0);
+        while now.duration_since(begin) < Duration::from_secs(20) {
+            now += pace.next(now);
+            reads += 1;
+        }
+        assert!((75..=80 + BURST).contains(&reads), "{reads}");
+        now += Duration::from_secs(10);
+        let after: Vec<Duration> = (0..BURST).map(|_| pace.next(now)).collect();
+        assert_eq!(after, vec![PAUSE; BURST as usize], "quick again");
+    }
 }

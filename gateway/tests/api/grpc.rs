@@ -9,7 +9,7 @@ use v1::instance_service_client::InstanceServiceClient;
 use v1::job_service_client::JobServiceClient;
 use v1::pool_service_client::PoolServiceClient;
 
-fn create(request_id: &str, spec: v1::JobSpec) -> v1::CreateJobRequest {
+pub(crate) fn create(request_id: &str, spec: v1::JobSpec) -> v1::CreateJobRequest {
     v1::CreateJobRequest {
         job: Some(v1::Job {
             spec: Some(spec),

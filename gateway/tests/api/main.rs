@@ -21,4 +21,5 @@ mod log;
 mod pages;
 mod ready;
 mod status;
+mod watches;
 mod world;

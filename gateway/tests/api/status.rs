@@ -10,6 +10,7 @@ use echelon_core_model::resources::Resources;
 use echelon_core_model::role_state::{RoleAlarm, RoleStanding, RoleState, ServerContact};
 use echelon_core_model::store::{self, Batch, Decision, Stamp, Write};
 use echelon_core_model::{ClusterId, Epoch, Timestamp};
+use echelon_io_changes::{Publisher, change_service};
 use echelon_io_membership::{Candidacy, Member, Role, Standing};
 use echelon_io_storage::Store;
 use echelon_proto::role::role_service;
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Leader {
     state: watch::Sender<RoleState>,
     candidacy: Candidacy,
+    /// What it tells gateways.
+    pub(crate) changed: Publisher,
 }
 
 impl Leader {
@@ -46,10 +49,13 @@ impl Leader {
             ..RoleState::default()
         });
         let told = state.subscribe();
+        let changed = Publisher::default();
+        changed.lead(Some(Epoch(epoch)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let serving = tonic::transport::Server::builder()
             .add_service(role_service(move || told.borrow().clone()))
+            .add_service(change_service(changed.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(serving);
         let member = Member {
@@ -62,7 +68,11 @@ impl Leader {
             .wait_for(|s| matches!(s, Standing::Leader(_)))
             .await
             .unwrap();
-        Self { state, candidacy }
+        Self {
+            state,
+            candidacy,
+            changed,
+        }
     }
 
     fn stands(&self, standing: RoleStanding) {

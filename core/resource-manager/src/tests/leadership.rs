@@ -917,3 +917,33 @@ fn what_is_to_leave_may_still_run_where_its_shard_is_not_heard() {
     assert_eq!(allocated(2), 6);
     assert_eq!(allocated(0), 4, "what is bound ahead does not run");
 }
+
+/// The next leader's word about what an older one has written is the last one, also where that one still writes.
+#[test]
+fn a_successor_closes_the_events_of_its_predecessor() {
+    let mut case = Case::with(&[("a", 8)]);
+    let job = case.job(1, batch(2));
+    case.run_for(Span::seconds(1));
+    let ends = |case: &Case| match case.store.read(&Query::EventEnds(Role::ResourceManager, 0)) {
+        Answer::EventEnds(ends) => ends,
+        other => panic!("{other:?}"),
+    };
+    let [noted] = ends(&case)[..] else {
+        panic!("one leader has written")
+    };
+    assert!(!noted.is_closed);
+    let event = case.stored_events(job)[0].clone();
+    case.fail_over();
+    case.at("a", |s, now| s.finish(9, RunState::Succeeded, now));
+    case.run_for(Span::seconds(2));
+    let late = Batch {
+        owner: Role::ResourceManager,
+        stamp: noted.stamp.next(),
+        writes: vec![Write::Event(event), Write::NoteEvents(0)],
+    };
+    case.store.perform(Op::Commit(late));
+    let mut all = ends(&case);
+    all.sort_by_key(|end| end.stamp);
+    assert_eq!((all[0].stamp, all[0].is_closed), (noted.stamp, true));
+    assert_eq!((all[1].stamp.epoch, all[1].is_closed), (noted.stamp.epoch.next(), false));
+}

@@ -1,9 +1,10 @@
 //! Becoming, staying and ceasing to be the leader.
 
-use crate::world::{Storage, World, c1, range, seconds};
+use crate::world::{Storage, World, c1, job, range, seconds};
 use echelon_core_hosts::{Call, Event as Told, Refusal};
-use echelon_core_model::Epoch;
-use echelon_core_model::store::{Decision, Leadership, Op};
+use echelon_core_model::bucket::block_bucket;
+use echelon_core_model::store::{Answer, Batch, Decision, EventEnd, Leadership, Op, Query, Write};
+use echelon_core_model::{Epoch, GroupName};
 use echelon_core_model::time::Span;
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::JobBuilder;
@@ -266,4 +267,43 @@ fn only_a_lost_leadership_forgets() {
     w.elect();
     w.run(seconds(2));
     assert_eq!((w.shard.mode(), w.shard.epoch()), (Mode::Serving, Epoch(2)));
+}
+
+/// What a deposed leader still writes of a bucket that its successor has sealed is hidden, and so are the events of it; what it had noted
+/// before stays.
+#[test]
+fn a_successor_closes_the_events_of_its_predecessor() {
+    let mut w = World::serving();
+    let spec = JobBuilder::service("web", 1).build();
+    w.store_job(&spec);
+    w.order(&[range(0, 0)], 1);
+    w.run(seconds(2));
+    let role = w.role();
+    let written = w.store.events_of(job(), &role).len();
+    assert!(written > 0);
+    let lane = block_bucket(job(), &GroupName::new("main"), 0);
+    let ends = |w: &World| match w.store.read(&Query::EventEnds(w.role(), lane)) {
+        Answer::EventEnds(ends) => ends,
+        other => panic!("{other:?}"),
+    };
+    let [noted] = ends(&w)[..] else {
+        panic!("one leader has written")
+    };
+    assert_eq!((noted.stamp.epoch, noted.is_closed), (Epoch(1), false));
+    w.restart();
+    let closed = |w: &World| ends(w).into_iter().filter(|end| end.is_closed).collect::<Vec<_>>();
+    assert_eq!(closed(&w), [EventEnd { is_closed: true, ..noted }]);
+    // A write of the deposed leader that was under way for long.
+    let late = Batch {
+        owner: role,
+        stamp: noted.stamp.next(),
+        writes: vec![
+            Write::Event(w.store.events_of(job(), &w.role())[0].clone()),
+            Write::NoteEvents(lane),
+        ],
+    };
+    w.store.perform(Op::Commit(late));
+    assert_eq!(w.store.events_of(job(), &w.role()).len(), written + 1);
+    assert_eq!(closed(&w), [EventEnd { is_closed: true, ..noted }], "it is behind the end");
+    assert!(ends(&w).iter().all(|end| end.is_closed || end.stamp.epoch == Epoch(2)));
 }
