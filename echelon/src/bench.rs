@@ -6,6 +6,7 @@ mod placement;
 mod pools;
 mod replay;
 mod shard;
+mod watch;
 
 use crate::{heard, standalone};
 use anyhow::{Context, Result, bail};
@@ -38,6 +39,8 @@ pub enum Bench {
     Replay(replay::Flags),
     /// What a shard of many running instances takes in memory, at a restart, and while nothing happens
     Shard(shard::Flags),
+    /// What watches cost storage while nothing happens, and how soon a short command is known to have ended
+    Watch(watch::Flags),
 }
 
 /// Flags.
@@ -69,6 +72,7 @@ pub async fn run(bench: Bench, shutdown: Shutdown) -> Result<()> {
         Bench::Pools(flags) => pools::run(&flags).await,
         Bench::Replay(flags) => replay::run(&flags),
         Bench::Shard(flags) => shard::run(&flags).await,
+        Bench::Watch(flags) => watch::run(flags, shutdown).await,
     }
 }
 

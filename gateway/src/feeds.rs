@@ -185,31 +185,30 @@ impl Feed {
     async fn read_on(self: Arc<Self>, gateway: Gateway, mut changes: watch::Receiver<u64>) {
         let mut told = None;
         let mut pace = Pace::new(Instant::now());
+        let mut whole_at = Instant::now() + WHOLE_EVERY;
         while !self.is_over() {
-            let due = self.take_due();
-            let wait = match self.read(&gateway, &mut told, &due).await {
-                Ok(true) => WHOLE_EVERY,
-                Ok(false) => AGAIN,
+            let mut due = self.take_due();
+            due.all |= Instant::now() >= whole_at;
+            let begun = Instant::now();
+            match self.read(&gateway, &mut told, &due).await {
+                Ok(true) if due.all => whole_at = begun + WHOLE_EVERY,
+                Ok(true) => {}
+                Ok(false) => whole_at = begun + AGAIN,
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, job = %self.job, "a watched job cannot be read");
-                    self.put_back(due);
-                    AGAIN
+                    whole_at = begun + AGAIN;
                 }
                 // Each watcher finds it by itself.
-                Err(_) => {
-                    self.send(News::Gap);
-                    WHOLE_EVERY
-                }
-            };
+                Err(_) => self.send(News::Gap),
+            }
             tokio::time::sleep(pace.next(Instant::now())).await;
             tokio::select! {
                 // The sender is part of this feed.
-                _ = changes.changed() => continue,
-                () = self.news.closed() => continue,
+                _ = changes.changed() => {}
+                () = self.news.closed() => {}
+                () = tokio::time::sleep_until(whole_at.into()) => {}
                 () = gateway.stop.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
             }
-            self.due.lock().unwrap_or_else(PoisonError::into_inner).all = true;
         }
     }
 
@@ -226,14 +225,6 @@ impl Feed {
             is_read: true,
             all: std::mem::take(&mut due.all),
             lanes: std::mem::take(&mut due.lanes),
-        }
-    }
-
-    fn put_back(&self, back: Due) {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.all |= back.all;
-        for (lane, days) in back.lanes {
-            due.lanes.entry(lane).or_default().extend(days);
         }
     }
 

@@ -35,6 +35,7 @@ const SHARD_GRACE: Duration = Duration::from_secs(20);
 pub struct Running {
     address: SocketAddr,
     writes: Arc<AtomicU64>,
+    reads: Arc<AtomicU64>,
     shared: Shared,
     /// The end of each cluster's shard.
     shards: BTreeMap<String, Shutdown>,
@@ -84,6 +85,12 @@ impl Running {
     #[must_use]
     pub fn store_writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Questions asked of storage so far, by all parts together.
+    #[must_use]
+    pub fn store_reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// Ends everything; tasks that are processes run on.
@@ -178,10 +185,10 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
         .await
         .with_context(|| format!("open {url}"))?;
     tell_doubts(&opened.durability().await);
-    let writes = Arc::new(AtomicU64::new(0));
+    let (writes, reads) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let hub = Hub::new(Timeouts::default());
     let mut shared = Shared {
-        store: counted(opened, writes.clone()),
+        store: counted(opened, writes.clone(), reads.clone()),
         membership: Arc::new(hub.connect("standalone")),
         metrics: Vec::new(),
         process,
@@ -230,6 +237,7 @@ pub async fn start_in(config: Config, process: Process) -> Result<Running> {
     Ok(Running {
         address,
         writes,
+        reads,
         shared,
         shards,
         logs: config.logs,
@@ -253,9 +261,13 @@ fn shard_metrics(cluster: &str) -> Result<Metrics> {
     Ok(metrics_of(&[("role", "shard"), ("cluster", cluster)])?)
 }
 
-fn counted(store: Arc<dyn Store>, writes: Arc<AtomicU64>) -> Arc<dyn Store> {
+/// A storage that counts the rows that it is given and the questions that it is asked.
+fn counted(store: Arc<dyn Store>, writes: Arc<AtomicU64>, reads: Arc<AtomicU64>) -> Arc<dyn Store> {
     let count = move |seen: Observation<'_>| {
         writes.fetch_add(u64::try_from(seen.writes).unwrap_or_default(), Ordering::Relaxed);
+        if seen.operation.starts_with("read_") {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
     };
     Arc::new(Observed::new(store, count))
 }

@@ -15,6 +15,7 @@ use echelon_proto::echelon::v1;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
@@ -122,12 +123,12 @@ impl Watch {
         let feed = self.gateway.feeds.follow(self.job);
         let mut news = feed.news(&self.gateway);
         // When it reads by itself next; `None`: the feed tells all.
-        let mut reads_in = Some(Duration::ZERO);
+        let mut read_at = Some(Instant::now());
         let stop = self.gateway.stop.clone();
         loop {
             let read_due = async {
-                match reads_in {
-                    Some(wait) => tokio::time::sleep(wait).await,
+                match read_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
             };
@@ -137,31 +138,32 @@ impl Watch {
                 () = stop.cancelled() => return Err(End::Failed(gateway_ends())),
                 () = read_due => {
                     let had_ended = self.has_ended;
-                    reads_in = match self.read().await {
+                    let is_sure = match self.read().await {
                         Ok((reading, is_sure)) => {
                             self.tell(&reading, answers).await?;
-                            (!is_sure).then_some(AGAIN)
+                            is_sure
                         }
                         // The caller keeps what it has.
                         Err(error) if error.is_retryable() => {
                             tracing::debug!(%error, "a watch could not read");
-                            Some(AGAIN)
+                            false
                         }
                         Err(error) => return Err(End::Failed(error)),
                     };
-                    if had_ended && reads_in.is_none() {
+                    if had_ended && is_sure {
                         return Ok(());
                     }
+                    read_at = (!is_sure).then(|| Instant::now() + AGAIN);
                 }
                 heard = news.recv() => match heard {
                     Ok(News::Read(reading)) => self.tell(&reading, answers).await?,
-                    Ok(News::Gap) | Err(RecvError::Lagged(_)) => reads_in = Some(Duration::ZERO),
+                    Ok(News::Gap) | Err(RecvError::Lagged(_)) => read_at = Some(Instant::now()),
                     // The feed is held here.
                     Err(RecvError::Closed) => return Err(End::Left),
                 },
             }
-            if self.has_ended && reads_in.is_none() {
-                reads_in = Some(LAST_EVENTS);
+            if self.has_ended && read_at.is_none() {
+                read_at = Some(Instant::now() + LAST_EVENTS);
             }
         }
     }
