@@ -97,7 +97,7 @@ pub const STATES: [(TaskState, Meaning); 14] = [
         of(
             "TASK_LOST",
             ReasonCode::HostGone,
-            "Mesos took its host out of service; probably dead, not proven: it is replaced after `on_unreachable`",
+            "Mesos took its host out of service; probably dead, not proven: it is replaced after `on_unreachable`, or `on_gone` where another agent is at its address",
         ),
     ),
     (
@@ -129,7 +129,7 @@ pub const STATES: [(TaskState, Meaning); 14] = [
         of(
             "TASK_GONE_BY_OPERATOR",
             ReasonCode::GoneByOperator,
-            "an operator marked its host as gone: by this word it has ended, and is replaced at once",
+            "an operator marked its host as gone: it counts as ended, and is replaced, after `on_gone`",
         ),
     ),
     (
