@@ -121,6 +121,11 @@ with_shared_fields! {
         driver: Option<Scalar>,
         /// What to do about a run whose host falls silent.
         on_unreachable: Option<Scalar<Silence>>,
+        /// What to do about a run whose agent is known to be gone, beside `on_unreachable`: the first of the
+        /// two that is due counts.
+        /// When it is left out: `15s` after an operator has marked it as gone; `15m15s` after a new agent has
+        /// registered at its address, and for kind stateful `wait`.
+        on_gone: Option<Scalar<Silence>>,
         /// What to do about runs whose cluster is silent: `replace` starts them at other clusters, after at least `2m`. A daemon waits.
         /// The pool's for batch and service, where it has one and this is left out.
         on_cluster_loss: Option<Scalar<Silence>>,

@@ -84,6 +84,7 @@ fn in_file(path: &str) -> String {
     for (api, file) in [
         (".health.probe", ".health"),
         (".on_unreachable.replace_after", ".on_unreachable"),
+        (".on_gone.replace_after", ".on_gone"),
         ("max_unavailable_percent", "max_unavailable"),
         (".percent", ""),
         ("cpus_milli", "cpus"),
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn fields_of_the_api_are_found_in_the_file() {
-        let one = "name: x\ncommand: y\nresources:\n  cpus: 1\n  memory: 5MiB\nenv:\n  A: ${B}\nhealth: {tcp: {port: web}}\non_unreachable: replace after 0s\n";
+        let one = "name: x\ncommand: y\nresources:\n  cpus: 1\n  memory: 5MiB\nenv:\n  A: ${B}\nhealth: {tcp: {port: web}}\non_unreachable: replace after 0s\non_gone: replace after 0s\n";
         assert_eq!(
             places(
                 one,
@@ -145,6 +146,7 @@ mod tests {
                     "spec.groups[0].env[A]",
                     "spec.groups[0].health.probe.tcp.port",
                     "spec.on_unreachable.replace_after",
+                    "spec.on_gone.replace_after",
                     "spec.groups[0].ports[3].name",
                     "request_id",
                 ]
@@ -154,6 +156,7 @@ mod tests {
                 "line 7: env.A",
                 "line 8: health.tcp.port",
                 "line 9: on_unreachable",
+                "line 10: on_gone",
                 "line 1: ports[3].name",
                 "request_id",
             ]

@@ -95,6 +95,10 @@ pub fn spec(mut file: JobFile) -> Result<JobSpec, Problems> {
             on_silence,
             defaults::on_unreachable(kind),
         ),
+        on_gone: file.on_gone.as_ref().and_then(|text| {
+            let read = |text: &str| on_silence(text).map(Some);
+            r.value("on_gone", Some(text), read, None)
+        }),
         on_cluster_loss: r.value(
             "on_cluster_loss",
             file.on_cluster_loss.as_ref(),

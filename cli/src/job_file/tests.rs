@@ -182,7 +182,7 @@ fn a_job_is_revocable_when_it_says_so() {
 #[test]
 fn a_file_may_have_groups() {
     let spec = parse(
-        b"name: tf\nkind: service\nclusters: {only: [a, b], spread: even}\non_unreachable: wait\non_cluster_loss: replace after 1h\n\
+        b"name: tf\nkind: service\nclusters: {only: [a, b], spread: even}\non_unreachable: wait\non_gone: replace after 2m\non_cluster_loss: replace after 1h\n\
           groups:\n  ps: {command: run-ps, resources: {cpus: 2, memory: 1GiB}}\n  worker: {instances: 4, command: run, resources: {gpus: 1}, \
           constraints: [{attribute: rack, not_in: [r1]}], grace: 1m}\n",
     )
@@ -199,6 +199,7 @@ fn a_file_may_have_groups() {
         (spec.on_unreachable, spec.on_cluster_loss),
         (OnSilence::Wait, OnSilence::Replace(Span::minutes(60)))
     );
+    assert_eq!(spec.on_gone, Some(OnSilence::Replace(Span::minutes(2))));
 }
 
 #[test]

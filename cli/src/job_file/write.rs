@@ -53,6 +53,7 @@ pub fn file(spec: &JobSpec) -> JobFile {
         schedule: rules.schedule.as_ref().map(schedule),
         driver: rules.driver.as_ref().and_then(some),
         on_unreachable: some(spec.on_unreachable),
+        on_gone: spec.on_gone.and_then(some),
         on_cluster_loss: some(spec.on_cluster_loss),
         update: Some(update(&spec.update)),
         ..JobFile::default()

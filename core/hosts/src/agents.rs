@@ -189,10 +189,42 @@ impl Hosts {
         });
         let gone: Vec<HostId> = gone.map(|(id, _)| id.clone()).collect();
         gone.iter().for_each(|host| self.on_lost(host, now));
+        self.note_replaced(agents, awaited, asked, now);
         let took = now.since(asked);
         self.listing.stage = Stage::Heard { at: now, took };
         self.listing.heard_at = Some(now);
         self.listing.refused = false;
+    }
+
+    /// Whether another agent is registered at the address of one that is not there any more.
+    /// The master has then removed this one, and it never comes back (R115).
+    #[must_use]
+    pub fn is_replaced(&self, host: &HostId) -> bool {
+        let away = self.records.get(host).is_some_and(|record| !record.reachable);
+        away && self.replaced.contains(host)
+    }
+
+    /// Agents of which that has become known since this was last asked.
+    pub fn take_replaced(&mut self) -> Vec<HostId> {
+        std::mem::take(&mut self.newly_replaced)
+    }
+
+    /// Notes agents that a list does not name, and whose name and address another one has.
+    /// One that was heard of after the question left is newer than the list.
+    fn note_replaced(&mut self, agents: &[Agent], awaited: &[HostId], asked: Timestamp, now: Timestamp) {
+        let known = agents.iter().filter(|agent| !agent.address.is_empty());
+        let places: BTreeSet<(&str, &str)> = known.map(|a| (&*a.hostname, &*a.address)).collect();
+        let named: BTreeSet<&HostId> = agents.iter().map(|a| &a.host).chain(awaited).collect();
+        let of_list = |(id, record): &(&HostId, &Record)| {
+            record.seen_at < asked && !named.contains(id) && places.contains(&record.place())
+        };
+        let replaced = self.records.iter().filter(of_list).map(|(id, _)| id.clone());
+        let replaced: BTreeSet<HostId> = replaced.collect();
+        self.replaced.retain(|id| !named.contains(id));
+        let new: Vec<HostId> = replaced.difference(&self.replaced).cloned().collect();
+        new.iter().for_each(|host| self.on_lost(host, now));
+        self.newly_replaced.extend(new);
+        self.replaced.extend(replaced);
     }
 
     fn on_agent(&mut self, agent: &Agent, ended: Option<Resources>, (asked, now): (Timestamp, Timestamp)) {

@@ -48,6 +48,10 @@ pub struct Hosts {
     pub(crate) misfits: Vec<OfferId>,
     pub(crate) volumes: Volumes,
     pub(crate) listing: Listing,
+    /// Agents that are listed no more, with another one at their address.
+    pub(crate) replaced: BTreeSet<HostId>,
+    /// Those of them that were not asked for yet.
+    pub(crate) newly_replaced: Vec<HostId>,
     pub(crate) changed: BTreeSet<HostId>,
     /// Counts what became known of hosts: which there are, what they are like, whether they can be reached.
     pub(crate) news: u64,
@@ -87,6 +91,8 @@ impl Hosts {
             misfits: Vec::new(),
             volumes: Volumes::default(),
             listing: Listing::default(),
+            replaced: BTreeSet::new(),
+            newly_replaced: Vec::new(),
             changed: BTreeSet::new(),
             news: 0,
             removed: BTreeSet::new(),
@@ -446,6 +452,7 @@ impl Hosts {
             self.drains.forget(&id);
             self.pools.forget(&id);
             self.volumes.forget(&id);
+            self.replaced.remove(&id);
             self.changed.remove(&id);
             self.news += 1;
             self.removed.insert(id);

@@ -97,7 +97,7 @@ pub const STATES: [(TaskState, Meaning); 14] = [
         of(
             "TASK_LOST",
             ReasonCode::HostGone,
-            "Mesos took its host out of service; probably dead, not proven: it is replaced after `on_unreachable`",
+            "Mesos took its host out of service; probably dead, not proven: it is replaced after `on_unreachable`, or `on_gone` where another agent is at its address",
         ),
     ),
     (
@@ -129,7 +129,7 @@ pub const STATES: [(TaskState, Meaning); 14] = [
         of(
             "TASK_GONE_BY_OPERATOR",
             ReasonCode::GoneByOperator,
-            "an operator marked its host as gone: by this word it has ended, and is replaced at once",
+            "an operator marked its host as gone: it counts as ended, and is replaced, after `on_gone`",
         ),
     ),
     (
@@ -311,6 +311,11 @@ const LONGEST: usize = 240;
 /// Of a message that is longer, so much of its beginning is kept; the rest is its end, where Mesos puts the
 /// cause, behind paths that fill a line.
 const BEGINNING: usize = 60;
+/// All that an agent says where it has no containerizer for the kind of container that a task wants.
+const UNKNOWN_CONTAINER: &str = "unknown container";
+/// What that mostly means, for people.
+const NO_CONTAINERIZER: &str =
+    "its agent made no container: does its `--containerizers` name the `type` of the job's container?";
 /// Stands for what is left out.
 const LEFT_OUT: &str = " ... ";
 
@@ -348,6 +353,9 @@ pub fn reason_of(status: &TaskStatus) -> Reason {
         _ if goes_on => reason,
         ("", Some(cause)) => reason.at(cause.sentence),
         ("", None) => reason,
+        (said, _) if said.ends_with(UNKNOWN_CONTAINER) => {
+            reason.at(format!("{} ({NO_CONTAINERIZER})", shortened(said)))
+        }
         (said, _) => reason.at(shortened(said)),
     }
 }
@@ -490,6 +498,16 @@ mod tests {
             told(TaskState::Failed, "", &short).detail.as_deref(),
             Some(&*short)
         );
+    }
+
+    #[test]
+    fn a_container_of_a_kind_that_the_agent_does_not_make_is_explained() {
+        let said = "Abnormal executor termination: unknown container";
+        let shown = told(TaskState::Failed, "EXECUTOR_TERMINATED", said).detail.unwrap();
+        assert!(shown.starts_with(said) && shown.contains("`--containerizers`"), "{shown}");
+        assert!(shown.len() <= LONGEST, "it may be quoted as a whole");
+        let other = told(TaskState::Failed, "EXECUTOR_TERMINATED", "unknown container of another");
+        assert_eq!(other.detail.as_deref(), Some("unknown container of another"));
     }
 
     #[test]

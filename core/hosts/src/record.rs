@@ -186,6 +186,11 @@ impl Record {
         &self.hostname
     }
 
+    /// Its name and the address of its agent.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.hostname, &self.address)
+    }
+
     /// Makes the same name the same text.
     pub fn share_hostname(&self, name: &mut Arc<str>) {
         if *self.hostname == **name {

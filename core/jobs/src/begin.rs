@@ -110,6 +110,7 @@ pub fn begin(record: &mut InstanceRecord, instance: &InstanceId, start: Start, n
         ending: None,
         gang_try: start.gang_try,
         fault: None,
+        gone: None,
     });
 }
 
@@ -167,6 +168,7 @@ pub fn adopt(record: &mut InstanceRecord, task: &TaskId, listed: Listed, now: Ti
         ending: None,
         gang_try: 0,
         fault: None,
+        gone: None,
     });
 }
 

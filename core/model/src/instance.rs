@@ -5,6 +5,7 @@ use crate::assignment::AssignedRange;
 use crate::bucket::BLOCK_SIZE;
 use crate::directive::{Grant, OwnChanges};
 use crate::failure::Failure;
+use crate::gone::Gone;
 use crate::id::{
     Generation, GroupName, HostId, InstanceId, InstanceNumber, JobId, RunNumber, TaskId, Version,
 };
@@ -101,6 +102,8 @@ pub struct Run {
     /// The fault of the platform by which it ended; `None`: it has not, or by none. Of a pod that is coming to
     /// its end, that of the member that brings it.
     pub fault: Option<PlatformCause>,
+    /// That its agent is known to be gone, until it is heard that the run lives after all.
+    pub gone: Option<Box<Gone>>,
 }
 
 /// Which probes a run has.
@@ -143,6 +146,7 @@ impl Run {
             ending: None,
             gang_try: 0,
             fault: None,
+            gone: None,
         }
     }
 

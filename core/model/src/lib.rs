@@ -27,6 +27,7 @@ pub mod failure;
 pub mod few;
 pub mod forgotten;
 pub mod gang;
+pub mod gone;
 pub mod health;
 pub mod host_pool;
 pub mod id;

@@ -172,6 +172,8 @@ pub struct JobSpec {
     pub rules: Box<Rules>,
     /// When a host falls silent.
     pub on_unreachable: OnSilence,
+    /// When the agent of a run is known to be gone; `None`: as its kind and that knowledge say, see `gone`.
+    pub on_gone: Option<OnSilence>,
     /// When a cluster falls silent.
     pub on_cluster_loss: OnSilence,
     /// How a change of what its instances run is brought to those that run; of use where they run for ever.
@@ -198,6 +200,7 @@ impl JobSpec {
             gang: None,
             rules: Box::default(),
             on_unreachable: defaults::on_unreachable(kind),
+            on_gone: None,
             on_cluster_loss: defaults::on_cluster_loss(kind),
             update: UpdatePolicy::DEFAULT,
             groups: Vec::new(),

@@ -30,7 +30,7 @@ impl Shard {
             }
         }
         for run in ended {
-            self.end_by_operator(run, ReasonCode::GoneByOperator);
+            self.end_by_evidence(run, ReasonCode::GoneByOperator);
         }
     }
 }

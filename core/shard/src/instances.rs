@@ -36,6 +36,7 @@ impl Shard {
     /// Decides about one instance.
     fn decide(&mut self, at: At) {
         self.settle_end(at);
+        self.tend_gone(at);
         self.adopt_volume(at);
         self.tend_given_up(at);
         self.leave_lost_cluster(at);

@@ -210,6 +210,7 @@ impl Shard {
             for agent in agents {
                 self.note_offered_again(&agent.host);
             }
+            self.look_at_replaced();
         }
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);

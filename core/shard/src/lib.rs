@@ -37,6 +37,7 @@ mod found;
 mod gangs;
 mod given;
 mod given_up;
+mod gone;
 mod group;
 mod held;
 mod host_moves;

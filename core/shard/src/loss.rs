@@ -271,13 +271,14 @@ impl Shard {
             if run.reason.code == ReasonCode::TaskUnknown {
                 self.hosts.lose_unseen(&run.host, loss.since, self.now);
             }
-            self.end_by_operator((at, run.generation, run.number), ReasonCode::LossAccepted);
+            self.end_by_evidence((at, run.generation, run.number), ReasonCode::LossAccepted);
         }
         self.end_loss();
     }
 
-    /// An operator has said that a run does not run any more: that is its end, whatever Mesos answers.
-    pub(crate) fn end_by_operator(&mut self, run: RunAt, code: ReasonCode) {
+    /// An operator has said that a run does not run any more, or its agent is gone.
+    /// That is its end, whatever Mesos answers.
+    pub(crate) fn end_by_evidence(&mut self, run: RunAt, code: ReasonCode) {
         let news = News {
             of: Whom::All,
             told: Told::Gone,

@@ -128,7 +128,8 @@ impl Shard {
             if found.is_silent() {
                 self.reconcile.first.insert(*run);
             }
-            if !found.state.is_ended() && found.state != RunState::Running {
+            let waits = !found.state.is_ended() && found.state != RunState::Running;
+            if waits || found.gone.is_some() {
                 self.picture.agenda.insert(run.0);
             }
         }

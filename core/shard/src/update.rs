@@ -9,6 +9,7 @@ use crate::starts::fault_of;
 use echelon_core_hosts::{self as hosts, Call, TaskState, TaskStatus};
 use echelon_core_jobs::{Heard, News, OlderFate, Policy, Told, Whom, hear, settle, settle_older};
 use echelon_core_model::gang::OnMemberFailure;
+use echelon_core_model::gone::GoneCause;
 use echelon_core_model::{HostId, MemberId, RunState, SidecarName};
 
 impl Shard {
@@ -62,8 +63,14 @@ impl Shard {
             of: sidecar.map_or(Whom::Main, Whom::Sidecar),
             ..news(status)
         };
+        if news.told.is_proof_of_life() {
+            self.forget_gone(run);
+        }
         let failed = self.failed_start(run, status);
         self.take_in_news(run, &news);
+        if status.state == TaskState::GoneByOperator && !news.told.is_proof_of_death() {
+            self.note_gone(run, GoneCause::Operator);
+        }
         if let Some(failed) = failed {
             self.note_failed_start(run, failed);
         }
@@ -259,8 +266,10 @@ fn news(status: &TaskStatus) -> News {
         TaskState::Killed => Told::Killed,
         TaskState::Error => Told::Invalid,
         TaskState::Dropped => Told::Dropped,
-        // An operator's word is taken for the end, and recorded as such.
-        TaskState::Gone | TaskState::GoneByOperator => Told::Gone,
+        TaskState::Gone => Told::Gone,
+        // An agent says it of what it has killed, the master of what the agent may still have to kill.
+        TaskState::GoneByOperator if status.uuid.is_some() => Told::Gone,
+        TaskState::GoneByOperator => Told::Silent,
         // None of these is proof of death (R102, R104, R109).
         TaskState::Lost | TaskState::Unreachable | TaskState::Unknown => Told::Silent,
     };
@@ -281,9 +290,9 @@ pub(crate) fn is_alive(status: &TaskStatus) -> bool {
     news(status).told.is_proof_of_life()
 }
 
-/// Whether the cluster says that nothing is left of the task.
+/// Whether the cluster says that nothing is left of a task, or that nobody will hear of it again.
 pub(crate) fn is_dead(status: &TaskStatus) -> bool {
-    news(status).told.is_proof_of_death()
+    status.state == TaskState::GoneByOperator || news(status).told.is_proof_of_death()
 }
 
 /// The exit status, which Mesos tells only inside a sentence.

@@ -427,6 +427,7 @@ pub fn specs() -> impl Strategy<Value = JobSpec> {
         controller: r.0[4],
         gang: r.0[5].then(|| a_gang(r.1)),
         on_unreachable: r.2,
+        on_gone: r.0[1].then_some(r.3),
         on_cluster_loss: r.3,
         update: update(r.1, r.0[0]),
         groups,

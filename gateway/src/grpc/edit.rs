@@ -10,7 +10,7 @@ use echelon_proto::echelon::v1;
 use prost::Message;
 use prost_types::FieldMask;
 
-const FIELDS: [&str; 23] = [
+const FIELDS: [&str; 24] = [
     "name",
     "pool",
     "kind",
@@ -31,6 +31,7 @@ const FIELDS: [&str; 23] = [
     "priority",
     "clusters",
     "on_unreachable",
+    "on_gone",
     "on_cluster_loss",
     "update",
     "groups",
@@ -115,6 +116,7 @@ fn take(into: &mut v1::JobSpec, from: &v1::JobSpec, field: &str) {
         "priority" => into.priority = from.priority,
         "clusters" if from.clusters.is_some() => into.clusters.clone_from(&from.clusters),
         "on_unreachable" => into.on_unreachable = from.on_unreachable,
+        "on_gone" => into.on_gone = from.on_gone,
         "on_cluster_loss" => into.on_cluster_loss = from.on_cluster_loss,
         "update" => into.update = from.update,
         "groups" => into.groups.clone_from(&from.groups),

@@ -38,6 +38,7 @@ pub fn spec(s: &JobSpec) -> v1::JobSpec {
         driver: rules::driver(s.rules.driver.as_ref()),
         withdrawn: rules::withdrawn(&s.rules.withdrawn),
         on_unreachable: Some(silence(s.on_unreachable)),
+        on_gone: s.on_gone.map(silence),
         on_cluster_loss: Some(silence(s.on_cluster_loss)),
         update: Some(rollout::policy(&s.update)),
         groups: s.groups.iter().map(group).collect(),
@@ -185,6 +186,7 @@ pub fn read_spec(s: v1::JobSpec, path: &str, problems: &mut Problems) -> JobSpec
         }),
         on_unreachable: read_silence(s.on_unreachable, &at(path, "on_unreachable"), problems)
             .unwrap_or(defaults::on_unreachable(kind)),
+        on_gone: read_silence(s.on_gone, &at(path, "on_gone"), problems),
         on_cluster_loss: read_silence(s.on_cluster_loss, &at(path, "on_cluster_loss"), problems)
             .unwrap_or(defaults::on_cluster_loss(kind)),
         update: rollout::read_policy(s.update.unwrap_or_default(), &at(path, "update"), problems),

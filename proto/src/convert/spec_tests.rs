@@ -60,6 +60,7 @@ fn what_is_left_out_gets_its_default() {
     );
     assert_eq!(read.pool, "/default");
     assert_eq!(read.on_cluster_loss, defaults::on_cluster_loss(read.kind));
+    assert_eq!(read.on_gone, None, "it depends on what is known of the agent");
     let main = &read.groups[0];
     assert_eq!(
         (main.name.as_str(), main.retry.limit, main.grace, main.max_run),
@@ -87,6 +88,7 @@ fn every_problem_is_told_with_its_path() {
             ..v1::ClusterChoice::default()
         }),
         on_unreachable: Some(v1::OnSilence { action: None }),
+        on_gone: Some(v1::OnSilence { action: None }),
         groups: vec![
             v1::GroupSpec {
                 name: "Main".into(),
@@ -133,6 +135,7 @@ fn every_problem_is_told_with_its_path() {
             "job.spec.clusters.max_share",
             "job.spec.clusters.cost",
             "job.spec.on_unreachable",
+            "job.spec.on_gone",
             "job.spec.groups[0].container.type",
             "job.spec.groups[0].container.volumes[0]",
             "job.spec.groups[0].ports[0].visibility",

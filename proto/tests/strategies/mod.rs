@@ -21,6 +21,7 @@ use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::failure::Failure;
 use echelon_core_model::forgotten::ForgottenHosts;
+use echelon_core_model::gone::{Gone, GoneCause};
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -511,6 +512,16 @@ fn run() -> impl Strategy<Value = Run> {
             ending: ending.map(Box::new),
             gang_try: spec_version / 2,
             fault: exit_code.and_then(|code| PlatformCause::from_number(code.unsigned_abs() % 6)),
+            gone: ended_at.map(|at| {
+                Box::new(Gone {
+                    cause: if replaces {
+                        GoneCause::Operator
+                    } else {
+                        GoneCause::Replaced
+                    },
+                    observed_at: at.since(Timestamp(0)),
+                })
+            }),
         }
     })
 }

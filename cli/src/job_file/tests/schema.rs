@@ -178,6 +178,7 @@ const PLACES: &[(&str, &str)] = &[
     ("kind: @", "kind: batch\n"),
     ("restart: @", ""),
     ("on_unreachable: @", ""),
+    ("on_gone: @", ""),
     ("max_unavailable: @", ""),
     ("clusters: {spread: @}", ""),
     ("update: {on_failure: @, batch: @}", ""),

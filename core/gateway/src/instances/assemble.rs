@@ -172,6 +172,11 @@ impl Scene {
         self.spec.as_ref().map(|s| s.on_unreachable)
     }
 
+    /// What the job says of an agent that is gone; `None`: the spec was not read.
+    pub(super) fn on_gone(&self) -> Option<Option<OnSilence>> {
+        self.spec.as_ref().map(|s| s.on_gone)
+    }
+
     pub(super) fn instance(&self, group: &GroupName, n: InstanceNumber, blocks: &Blocks) -> InstanceView {
         let range = self.assignment.ranges(group).iter().find(|r| r.range.contains(n));
         let cluster = range.map(|r| self.part(&r.cluster));

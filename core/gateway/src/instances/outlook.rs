@@ -4,6 +4,7 @@
 use super::assemble::{InstanceView, Scene};
 use crate::ask;
 use crate::port::Facts;
+use echelon_core_model::gone::{Gone, GoneCause};
 use echelon_core_model::instance::{MOST_OLDER, Run};
 use echelon_core_model::spec::OnSilence;
 use echelon_core_model::store::{Answer, Consistency, Query};
@@ -69,6 +70,18 @@ fn outlook(scene: &Scene, view: &InstanceView, silent: (&ClusterId, &Run), obser
             run.host
         );
     }
+    if let Some((gone, left)) = gone_outlook(scene, run, observed) {
+        let cause = gone_cause(gone.cause);
+        if heartbeat.is_none_or(|h| h.trouble.is_some()) {
+            return format!(
+                "{cause}; {what} when Mesos of {name} has been heard for {left} more: time without contact does not count"
+            );
+        }
+        if left == Span::ZERO {
+            return format!("{cause}, and its time of `on_gone` is over: {what} as soon as its turn comes");
+        }
+        return format!("{cause}; {what} in {left}, as `on_gone` says");
+    }
     let after = match scene.on_unreachable() {
         None => return format!("when it is {what} cannot be told: the job's spec could not be read"),
         Some(OnSilence::Wait) => {
@@ -92,6 +105,25 @@ fn outlook(scene: &Scene, view: &InstanceView, silent: (&ClusterId, &Run), obser
         return format!("its {after} of `on_unreachable` are over: {what} as soon as its turn comes");
     }
     format!("{what} in {left} if its host stays silent: `on_unreachable` waits for {after}")
+}
+
+/// How much longer a run is waited for since its agent is gone.
+/// `None` where that wait has no end, or ends later than the wait for its silence.
+fn gone_outlook<'a>(scene: &Scene, run: &'a Run, observed: Option<Span>) -> Option<(&'a Gone, Span)> {
+    let (gone, observed) = (run.gone.as_deref()?, observed?);
+    let left = gone.left(scene.on_gone()?, scene.head.kind, observed)?;
+    let sooner = match scene.on_unreachable()? {
+        OnSilence::Replace(after) => left <= run.left_of(after, observed),
+        OnSilence::Wait => true,
+    };
+    sooner.then_some((gone, whole_seconds(left)))
+}
+
+const fn gone_cause(cause: GoneCause) -> &'static str {
+    match cause {
+        GoneCause::Operator => "an operator has marked its agent as gone",
+        GoneCause::Replaced => "a new agent is registered at its host's address",
+    }
 }
 
 /// People need no milliseconds.

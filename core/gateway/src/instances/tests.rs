@@ -3,6 +3,7 @@ use crate::error::Code;
 use crate::testing::{Memory, NOW, run};
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder};
 use echelon_core_model::cluster::MassLoss;
+use echelon_core_model::gone::{Gone, GoneCause};
 use echelon_core_model::health::Health;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
@@ -433,10 +434,21 @@ fn one_instance_is_found_or_is_not() {
 
 /// What is said of an instance whose host has been silent since a leader had observed ten minutes.
 fn outlook(change: impl FnOnce(&mut Memory, &ClusterId)) -> String {
+    outlook_of(None, change)
+}
+
+/// The same where its agent is known to be gone, for that cause since eleven minutes were observed.
+fn outlook_of(gone: Option<GoneCause>, change: impl FnOnce(&mut Memory, &ClusterId)) -> String {
     let mut record = in_state(RunState::Unreachable, 1);
     let run = record.run.as_mut().unwrap();
     run.reason = ReasonCode::HostUnreachable.into();
     run.observed_at = Span::minutes(10);
+    run.gone = gone.map(|cause| {
+        Box::new(Gone {
+            cause,
+            observed_at: Span::minutes(11),
+        })
+    });
     let mut case = Case::new(1).held((0, 0), "a", 1, None).record("a", 0, record);
     let a = ClusterId::new("a");
     case.store.health(&a, Health::Healthy, NOW);
@@ -470,4 +482,39 @@ fn of_a_silent_instance_it_is_said_when_it_is_replaced_and_why_not_before() {
         });
     });
     assert!(lost.contains("`echelon cluster accept-loss a`"), "{lost}");
+}
+
+#[test]
+fn of_an_instance_whose_agent_is_gone_it_is_said_when_it_is_replaced() {
+    let spec = |store: &mut Memory, on_unreachable| {
+        store.specs.get_mut(&(JOB, 1)).unwrap().on_unreachable = on_unreachable;
+    };
+    let marked = outlook_of(Some(GoneCause::Operator), |store, a| {
+        spec(store, OnSilence::Wait);
+        store.shards.get_mut(a).unwrap().observed = Span::seconds(11 * 60 + 5);
+    });
+    assert!(
+        marked.contains("an operator has marked its agent as gone"),
+        "{marked}"
+    );
+    assert!(marked.contains("replaced in 10s, as `on_gone` says"), "{marked}");
+    let over = outlook_of(Some(GoneCause::Operator), |_, _| ());
+    assert!(over.contains("replaced as soon as its turn comes"), "{over}");
+    let replaced = outlook_of(Some(GoneCause::Replaced), |store, _| spec(store, OnSilence::Wait));
+    assert!(
+        replaced.contains("a new agent is registered at its host's address; replaced in 855s"),
+        "{replaced}"
+    );
+    let sooner = outlook_of(Some(GoneCause::Replaced), |_, _| ());
+    assert!(sooner.contains("`on_unreachable` waits for 5m"), "{sooner}");
+    let waits = outlook_of(Some(GoneCause::Replaced), |store, _| {
+        spec(store, OnSilence::Wait);
+        store.specs.get_mut(&(JOB, 1)).unwrap().on_gone = Some(OnSilence::Wait);
+    });
+    assert!(waits.contains("`echelon host forget a/h`"), "{waits}");
+    let away = outlook_of(Some(GoneCause::Replaced), |store, a| {
+        spec(store, OnSilence::Wait);
+        store.heartbeats.get_mut(a).unwrap().trouble = Some("cut".to_owned());
+    });
+    assert!(away.contains("has been heard for 855s more"), "{away}");
 }

@@ -53,6 +53,9 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
     labels(s, &at("labels"), out);
     cluster_choice(&s.clusters, &at("clusters"), out);
     silence(s.on_unreachable, &at("on_unreachable"), out);
+    if let Some(on_gone) = s.on_gone {
+        silence(on_gone, &at("on_gone"), out);
+    }
     cluster_loss(s, &at("on_cluster_loss"), out);
     groups(s, purpose, &at("groups"), out);
     whole(s, &at("groups"), out);
@@ -77,6 +80,11 @@ pub fn spec(s: &JobSpec, bytes: usize, purpose: Purpose, path: &str, out: &mut V
         !keeps_data || s.on_unreachable == OnSilence::Wait,
         at("on_unreachable"),
         "must be wait: what is in an instance's volume is on its host only",
+    );
+    out.check(
+        !keeps_data || !matches!(s.on_gone, Some(OnSilence::Replace(_))),
+        at("on_gone"),
+        "must be wait, or left out: what is in an instance's volume is on its host only",
     );
 }
 

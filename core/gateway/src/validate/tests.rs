@@ -30,6 +30,17 @@ fn a_plain_job_is_fine() {
 }
 
 #[test]
+fn what_keeps_data_is_not_begun_elsewhere_when_its_agent_is_gone() {
+    let mut s = JobBuilder::stateful("db", 1, 64).build();
+    for on_gone in [None, Some(OnSilence::Wait)] {
+        s.on_gone = on_gone;
+        assert_eq!(fields(&s, 100, Purpose::Create), [""; 0]);
+    }
+    s.on_gone = Some(OnSilence::Replace(Span::minutes(1)));
+    assert_eq!(fields(&s, 100, Purpose::Create), ["spec.on_gone"]);
+}
+
+#[test]
 fn a_job_has_no_more_in_all_than_sums_are_exact_for() {
     // 1,100,000 instances of a million cores.
     let large = |s: &mut JobSpec| {
@@ -84,6 +95,14 @@ fn each_rule_of_a_job_names_its_field() {
     check(
         |s| s.on_unreachable = OnSilence::Replace(Span::ZERO),
         "spec.on_unreachable.replace_after",
+    );
+    check(
+        |s| s.on_gone = Some(OnSilence::Replace(Span::millis(999))),
+        "spec.on_gone.replace_after",
+    );
+    check(
+        |s| s.on_gone = Some(OnSilence::Replace(Span::minutes(366 * 24 * 60))),
+        "spec.on_gone.replace_after",
     );
     check(
         |s| s.on_cluster_loss = OnSilence::Replace(Span::millis(119_999)),

@@ -309,3 +309,83 @@ fn hosts_that_a_master_makes_up_are_bounded() {
     listed(&mut hosts, 5, vec![agent("x", 0)]);
     assert!(!hosts.knows(&HostId::new("x")));
 }
+
+/// An agent under a new id, on the machine and port of another one.
+fn anew(host: &str, address: &str) -> Agent {
+    Agent {
+        hostname: Arc::from("a.example"),
+        address: address.to_owned(),
+        ..agent(host, 0)
+    }
+}
+
+/// A host that runs something of ours, and falls silent.
+fn silent() -> Hosts {
+    let mut hosts = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    hosts.accept(&a(), vec![launch(1, shape(1, 10))], at(0)).unwrap();
+    listed(&mut hosts, 1, vec![agent("a", 0)]);
+    hosts.on_event(&update(1, "a", TaskState::Unreachable), at(10));
+    hosts
+}
+
+#[test]
+fn an_agent_is_replaced_when_another_one_is_listed_at_its_address() {
+    let mut hosts = silent();
+    listed(&mut hosts, 60, vec![anew("n", "a.example:5051")]);
+    assert!(hosts.is_replaced(&a()));
+    assert_eq!(hosts.take_replaced(), [a()]);
+    listed(&mut hosts, 130, vec![anew("n", "a.example:5051")]);
+    assert_eq!(hosts.take_replaced(), [], "it is told once");
+    // It counts as lost, also where nothing else has told that.
+    let mut unheard = with_offers(vec![offer("o1", "a", shape(2, 100))]);
+    unheard
+        .accept(&a(), vec![launch(1, shape(1, 10))], at(0))
+        .unwrap();
+    listed(&mut unheard, 1, vec![agent("a", 0)]);
+    listed(&mut unheard, 60, vec![anew("n", "a.example:5051")]);
+    assert!(unheard.is_replaced(&a()));
+    assert_eq!(free(&unheard), "n 0/0/10");
+    // The new one may go away, too.
+    listed(&mut hosts, 200, vec![]);
+    assert!(hosts.is_replaced(&a()));
+    // It is back after all.
+    hosts.on_event(&update(1, "a", TaskState::Running), at(210));
+    assert!(!hosts.is_replaced(&a()));
+    listed(&mut hosts, 270, vec![agent("a", 0)]);
+    hosts.on_event(&update(1, "a", TaskState::Unreachable), at(280));
+    assert!(!hosts.is_replaced(&a()), "its next silence is another one");
+}
+
+#[test]
+fn an_agent_is_not_replaced_while_it_may_be_there() {
+    // Another agent of the same machine, the same address under another name, and no address at all.
+    let other_name = Agent {
+        hostname: Arc::from("b.example"),
+        ..anew("n", "a.example:5051")
+    };
+    for other in [anew("n", "a.example:5052"), other_name, anew("n", "")] {
+        let mut hosts = silent();
+        listed(&mut hosts, 60, vec![other]);
+        assert!(!hosts.is_replaced(&a()));
+        assert_eq!(hosts.take_replaced(), []);
+    }
+    // The master lists both, or waits for the old one since its election.
+    let both = vec![agent("a", 0), anew("n", "a.example:5051")];
+    let awaits = Event::Agents {
+        agents: vec![anew("n", "a.example:5051")],
+        awaited: vec![a()],
+    };
+    for list in [list(both), awaits] {
+        let mut hosts = silent();
+        assert_eq!(hosts.list_agents(true, at(60)), Some(Call::ListAgents));
+        hosts.on_event(&list, at(61));
+        assert!(!hosts.is_replaced(&a()));
+    }
+    // It was heard after the question left.
+    let mut hosts = silent();
+    assert_eq!(hosts.list_agents(true, at(60)), Some(Call::ListAgents));
+    hosts.on_event(&update(1, "a", TaskState::Running), at(61));
+    hosts.on_event(&update(1, "a", TaskState::Unreachable), at(61));
+    hosts.on_event(&list(vec![anew("n", "a.example:5051")]), at(62));
+    assert!(!hosts.is_replaced(&a()));
+}

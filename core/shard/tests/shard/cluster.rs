@@ -53,6 +53,10 @@ pub struct Cluster {
     pub reserves_nothing: bool,
     /// Operations whose status was acknowledged.
     pub acknowledged_operations: Vec<String>,
+    /// Agents that the master has removed, since another one is at their address.
+    pub removed: BTreeSet<HostId>,
+    /// Agents that an operator has marked as gone.
+    pub marked_gone: BTreeSet<HostId>,
     /// Hosts that nobody hears.
     pub silent: Vec<HostId>,
     /// Tasks that a list leaves out: the master has not heard of them from their agents yet when it is asked.
@@ -90,6 +94,8 @@ pub struct Cluster {
     /// Whether it lists its agents, refuses to, or (`None`) says nothing; and what others hold of each.
     pub lists: Option<bool>,
     pub others: BTreeMap<HostId, Resources>,
+    /// Machines of agents that are not called like their machine.
+    pub machines: BTreeMap<HostId, String>,
     pub out: VecDeque<Event>,
     counter: u64,
 }
@@ -160,6 +166,48 @@ impl Cluster {
         all.filter_map(|r| Some(r.volume.as_ref()?.id.clone())).collect()
     }
 
+    fn hostname(&self, host: &HostId) -> Arc<str> {
+        let machine = self.machines.get(host).map_or(host.as_str(), String::as_str);
+        Arc::from(format!("{machine}.example"))
+    }
+
+    fn address(&self, host: &HostId) -> String {
+        format!("{}:5051", self.hostname(host))
+    }
+
+    /// An agent lost its work folder and returned under a new id: the master removes the old one.
+    pub fn replace_agent(&mut self, old: &HostId) -> HostId {
+        let new = HostId::new(format!("{old}-anew"));
+        let machine = self.machines.get(old).cloned().unwrap_or_else(|| old.to_string());
+        self.machines.insert(new.clone(), machine);
+        if let Some(room) = self.hosts.get(old).copied() {
+            self.hosts.insert(new.clone(), room);
+        }
+        self.silent.push(old.clone());
+        self.removed.insert(old.clone());
+        let there = self.tasks.iter().filter(|(_, task)| task.host == *old);
+        let lost = there.map(|(id, _)| TaskStatus {
+            reason: "AGENT_REMOVED".to_owned(),
+            ..status(id, TaskState::Lost, Some(old.clone()))
+        });
+        let lost: Vec<Event> = lost.map(Event::Update).collect();
+        self.out.extend(lost);
+        new
+    }
+
+    /// An operator marks an agent as gone: the master says so of its tasks, also where it is asked.
+    pub fn mark_gone(&mut self, host: &HostId) {
+        self.marked_gone.insert(host.clone());
+        self.silent.push(host.clone());
+        let there = self.tasks.iter().filter(|(_, task)| task.host == *host);
+        let gone = there.map(|(id, _)| TaskStatus {
+            reason: "AGENT_REMOVED_BY_OPERATOR".to_owned(),
+            ..status(id, TaskState::GoneByOperator, Some(host.clone()))
+        });
+        let gone: Vec<Event> = gone.map(Event::Update).collect();
+        self.out.extend(gone);
+    }
+
     /// Offers whatever is free and not offered.
     pub fn offer(&mut self) {
         if !self.subscribed || self.suppressed {
@@ -194,11 +242,11 @@ impl Cluster {
             offers.push(Offer {
                 reserved,
                 id: OfferId(Arc::from(id)),
-                hostname: Arc::from(format!("{host}.example")),
+                hostname: self.hostname(&host),
                 maintenance: self.planned.get(&host).copied(),
                 attributes: self.attributes.get(&host).cloned().unwrap_or_default(),
+                address: self.address(&host),
                 host,
-                address: String::new(),
                 resources: free,
                 revocable: Resources::ZERO,
                 ports,
@@ -414,8 +462,8 @@ impl Cluster {
         let heard = self.hosts.iter().filter(|(h, _)| !self.silent.contains(h));
         let agents = heard.map(|(host, room)| Agent {
             host: host.clone(),
-            hostname: Arc::from(format!("{host}.example")),
-            address: String::new(),
+            hostname: self.hostname(host),
+            address: self.address(host),
             attributes: self.attributes.get(host).cloned().unwrap_or_default(),
             total: *room,
             lent: Resources::ZERO,
@@ -635,7 +683,10 @@ impl Cluster {
                 .filter(|t| !t.state.is_proof_of_death() || !t.unacknowledged.is_empty())
                 .filter(|t| !self.silent.contains(&t.host));
             let away = agent.as_ref().is_some_and(|h| self.silent.contains(h));
+            let is_in = |set: &BTreeSet<HostId>| agent.as_ref().is_some_and(|h| set.contains(h));
             let state = match (known, agent) {
+                _ if is_in(&self.marked_gone) => TaskState::GoneByOperator,
+                _ if away && is_in(&self.removed) => TaskState::Unknown,
                 _ if away => TaskState::Unreachable,
                 (Some(t), _) => t.state,
                 (None, Some(h)) if self.hosts.contains_key(h) => TaskState::Gone,

@@ -117,12 +117,13 @@ fn what_mesos_says_is_gone_by_an_operator_has_ended_by_that_word() {
     let run = w.record(0).unwrap().run.unwrap();
     w.cluster.silent.push(run.host.clone());
     w.hear(&task(0, 1, 1), TaskState::GoneByOperator, run.host.as_str());
-    let ended = w.record(0).unwrap().run.unwrap();
+    w.cluster.marked_gone.insert(run.host.clone());
+    let waits = w.record(0).unwrap().run.unwrap();
     assert_eq!(
-        (ended.state, ended.reason.code),
-        (RunState::Lost, ReasonCode::GoneByOperator)
+        (waits.state, waits.reason.code),
+        (RunState::Unreachable, ReasonCode::GoneByOperator)
     );
-    w.run(seconds(5));
+    w.run(seconds(20));
     assert_eq!((w.state(0), w.accepted().len()), (RunState::Running, 2));
     assert_eq!(w.stored(0).unwrap().older.len(), 0);
 }

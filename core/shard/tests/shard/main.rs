@@ -42,6 +42,8 @@ mod gang_tries;
 mod gangs;
 #[cfg(test)]
 mod given_up;
+#[cfg(test)]
+mod gone;
 mod grants;
 #[cfg(test)]
 mod host_drains;

@@ -85,6 +85,7 @@ fn run_at(generation: u32, state: RunState) -> Run {
         probes: Default::default(),
         gang_try: 0,
         fault: None,
+        gone: None,
     }
 }
 

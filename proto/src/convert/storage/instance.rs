@@ -7,6 +7,7 @@ use crate::convert::fields::{
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
+use echelon_core_model::gone::{Gone, GoneCause};
 use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Probes, Run, Stopping};
 use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
@@ -19,6 +20,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 wire_enum!(Ended, wire::Ended, Succeeded, Failed, Stopped);
+wire_enum!(GoneCause, wire::GoneCause, Replaced, Operator);
+
+impl Wire for Gone {
+    type Message = wire::Gone;
+
+    fn to_wire(&self) -> Self::Message {
+        let Self { cause, observed_at } = self;
+        wire::Gone {
+            cause: cause.number(),
+            observed_at_ms: observed_at.0,
+        }
+    }
+
+    fn from_wire(message: Self::Message) -> Result<Self, FieldError> {
+        Ok(Self {
+            cause: word("cause", message.cause)?,
+            observed_at: Span(message.observed_at_ms),
+        })
+    }
+}
 
 impl Wire for Stopping {
     type Message = wire::Stopping;
@@ -123,6 +144,7 @@ impl<'a> BlockOut<'a> {
             ending,
             gang_try,
             fault,
+            gone,
         } = run;
         wire::Run {
             generation: generation.0,
@@ -152,6 +174,7 @@ impl<'a> BlockOut<'a> {
             available_at_ms: available_at.map(|t| t.0),
             gang_try: *gang_try,
             fault: fault.map(PlatformCause::number),
+            gone: gone.as_deref().map(Wire::to_wire),
         }
     }
 
@@ -302,6 +325,7 @@ impl BlockIn {
             ending: optional("ending", message.ending)?.map(Box::new),
             gang_try: message.gang_try,
             fault: platform_cause("fault", message.fault)?,
+            gone: optional("gone", message.gone)?.map(Box::new),
         })
     }
 
