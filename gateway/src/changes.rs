@@ -29,7 +29,11 @@ pub(crate) async fn keep(gateway: Gateway) {
     let mut followed: BTreeMap<Role, CancellationToken> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
-        let wanted: Vec<Role> = roles.borrow_and_update().iter().map(|led| led.role.clone()).collect();
+        let wanted: Vec<Role> = roles
+            .borrow_and_update()
+            .iter()
+            .map(|led| led.role.clone())
+            .collect();
         followed.retain(|role, stop| {
             let stays = wanted.contains(role);
             if !stays {

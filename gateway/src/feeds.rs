@@ -11,9 +11,9 @@ use echelon_core_gateway::jobs::get_job;
 use echelon_core_gateway::resource::JobRef;
 use echelon_core_gateway::{ApiError, ErrorReason};
 use echelon_core_model::JobId;
+use echelon_core_model::Timestamp;
 use echelon_core_model::change::JobChanges;
 use echelon_core_model::store::{EventPlace, Role};
-use echelon_core_model::Timestamp;
 use echelon_proto::convert::event::event;
 use echelon_proto::echelon::v1;
 use std::collections::HashMap;
@@ -134,7 +134,9 @@ impl Feeds {
 
     /// What is shown of all jobs has changed, and none of their events.
     pub(crate) fn tell_shown(&self) {
-        self.all().iter().for_each(|feed| feed.changed.send_modify(|n| *n += 1));
+        self.all()
+            .iter()
+            .for_each(|feed| feed.changed.send_modify(|n| *n += 1));
     }
 
     fn feed(&self, job: JobId) -> Option<Arc<Feed>> {
@@ -249,10 +251,12 @@ impl Feed {
         } else {
             next(facts, self.job, told, &due.lanes).await?
         };
-        let view = get_job(facts, &JobRef::Id(self.job), now).await.inspect_err(|_| {
-            // What was found is told already: each watcher reads by itself.
-            self.send(News::Gap);
-        })?;
+        let view = get_job(facts, &JobRef::Id(self.job), now)
+            .await
+            .inspect_err(|_| {
+                // What was found is told already: each watcher reads by itself.
+                self.send(News::Gap);
+            })?;
         if found.is_cut {
             self.send(News::Gap);
         }
@@ -260,7 +264,9 @@ impl Feed {
         self.send(News::Read(Arc::new(Reading {
             job: gateway.job(&view),
             has_ended: view.state().is_ended(),
-            events: events.map(|(writer, place, e)| (writer, place, event(&e))).collect(),
+            events: events
+                .map(|(writer, place, e)| (writer, place, event(&e)))
+                .collect(),
             whole_until: told.since(),
         })));
         Ok(!found.is_unsure)

@@ -279,12 +279,7 @@ async fn sure_ends<F: Facts>(
 ///
 /// # Errors
 /// Storage.
-pub async fn skip<F: Facts>(
-    facts: &F,
-    job: JobId,
-    told: &mut Told,
-    now: Timestamp,
-) -> Result<(), ApiError> {
+pub async fn skip<F: Facts>(facts: &F, job: JobId, told: &mut Told, now: Timestamp) -> Result<(), ApiError> {
     let lanes = lanes_of(facts, job, told, now).await?;
     // Also what a replaced leader has noted and nobody has closed yet: it is older than the watch.
     for of in lanes.keys() {
@@ -376,9 +371,7 @@ fn by_time(events: Vec<(Role, EventPlace, Event)>) -> Vec<(Role, EventPlace, Eve
     let mut timed: Vec<(Timestamp, (Role, EventPlace, Event))> = Vec::with_capacity(events.len());
     for found in events {
         let (writer, place, event) = &found;
-        let at = latest
-            .entry((writer.clone(), place.lane))
-            .or_insert(event.at);
+        let at = latest.entry((writer.clone(), place.lane)).or_insert(event.at);
         *at = event.at.max(*at);
         timed.push((*at, found));
     }
@@ -461,7 +454,13 @@ mod tests {
     fn a_writer_whose_clock_is_behind_loses_nothing() {
         let (mut store, job) = placed();
         let mut told = Told::nothing(NOW);
-        commit_events(&mut store.model, &Role::ResourceManager, (1, 1), (0, job), &[NOW.0]);
+        commit_events(
+            &mut store.model,
+            &Role::ResourceManager,
+            (1, 1),
+            (0, job),
+            &[NOW.0],
+        );
         assert_eq!(told_next(&mut store, job, &mut told), [NOW.0]);
         commit_events(&mut store.model, &east(), (1, 1), (7, job), &[NOW.0 - 5_000]);
         assert_eq!(told_next(&mut store, job, &mut told), [NOW.0 - 5_000]);

@@ -96,11 +96,7 @@ impl<'a, F: Facts> Reader<'a, F> {
     }
 
     /// Hands on each event of a day that holds, in no order over its writers and lanes.
-    async fn each_of(
-        &mut self,
-        day: u32,
-        mut take: impl FnMut(ListPlace, Event),
-    ) -> Result<(), ApiError> {
+    async fn each_of(&mut self, day: u32, mut take: impl FnMut(ListPlace, Event)) -> Result<(), ApiError> {
         for writer in self.writers.clone() {
             let of = EventDay {
                 job: self.job,
@@ -264,11 +260,20 @@ mod tests {
     fn the_newest_events_come_first_and_all_are_counted() {
         let (mut store, job) = web();
         for (sequence, at) in (1..).zip(0..2500) {
-            commit_events(&mut store.model, &Role::ResourceManager, (1, sequence), (0, job), &[at * DAY / 1000]);
+            commit_events(
+                &mut store.model,
+                &Role::ResourceManager,
+                (1, sequence),
+                (0, job),
+                &[at * DAY / 1000],
+            );
         }
         let first = newest(&mut store, job, asked("")).unwrap();
         let last = |n: u64| (2499 - n) * DAY / 1000;
-        assert_eq!((times(&first), first.total), (vec![last(0), last(1), last(2)], Some(2500)));
+        assert_eq!(
+            (times(&first), first.total),
+            (vec![last(0), last(1), last(2)], Some(2500))
+        );
         let second = newest(&mut store, job, asked(&first.next.unwrap())).unwrap();
         assert_eq!(times(&second), [last(3), last(4), last(5)]);
         let wrong = page::seal(&format!("events {job}"), "yesterday");
@@ -280,7 +285,13 @@ mod tests {
     fn pages_from_the_oldest_on_have_each_event_once() {
         let (mut store, job) = web();
         for (sequence, at) in (1..).zip([5, 7, 7, DAY + 1, DAY + 2, 2 * DAY, 2 * DAY]) {
-            commit_events(&mut store.model, &Role::ResourceManager, (1, sequence), (0, job), &[at]);
+            commit_events(
+                &mut store.model,
+                &Role::ResourceManager,
+                (1, sequence),
+                (0, job),
+                &[at],
+            );
         }
         let (mut seen, mut token) = (Vec::new(), String::new());
         loop {
@@ -304,7 +315,12 @@ mod tests {
             epoch: echelon_core_model::Epoch(epoch),
             sequence,
         };
-        crate::testing::commit(&mut store.model, &manager, stamp(2, 1), vec![Write::CloseEvents(0, stamp(1, 1))]);
+        crate::testing::commit(
+            &mut store.model,
+            &manager,
+            stamp(2, 1),
+            vec![Write::CloseEvents(0, stamp(1, 1))],
+        );
         commit_events(&mut store.model, &manager, (1, 2), (0, job), &[2]);
         commit_events(&mut store.model, &manager, (2, 2), (0, job), &[3]);
         assert_eq!(times(&newest(&mut store, job, asked("")).unwrap()), [3, 1]);

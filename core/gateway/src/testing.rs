@@ -14,8 +14,8 @@ use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::resources::Resources;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::store::{
-    Answer, Batch, Decided, Decision, Event, NameHolder, Op, OpFailure, OpResult, PlannedRequest, Query, Role,
-    RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow, Write,
+    Answer, Batch, Decided, Decision, Event, NameHolder, Op, OpFailure, OpResult, PlannedRequest, Query,
+    Role, RowSubject, ShardKey, ShardRow, Stamp, TroubleKind, UnreadRow, Write,
 };
 use echelon_core_model::{
     Assignment, ClusterId, Epoch, GroupName, InstanceNumber, JobId, MemberId, PoolId, Reason, ReasonCode,

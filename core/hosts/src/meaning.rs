@@ -503,10 +503,19 @@ mod tests {
     #[test]
     fn a_container_of_a_kind_that_the_agent_does_not_make_is_explained() {
         let said = "Abnormal executor termination: unknown container";
-        let shown = told(TaskState::Failed, "EXECUTOR_TERMINATED", said).detail.unwrap();
-        assert!(shown.starts_with(said) && shown.contains("`--containerizers`"), "{shown}");
+        let shown = told(TaskState::Failed, "EXECUTOR_TERMINATED", said)
+            .detail
+            .unwrap();
+        assert!(
+            shown.starts_with(said) && shown.contains("`--containerizers`"),
+            "{shown}"
+        );
         assert!(shown.len() <= LONGEST, "it may be quoted as a whole");
-        let other = told(TaskState::Failed, "EXECUTOR_TERMINATED", "unknown container of another");
+        let other = told(
+            TaskState::Failed,
+            "EXECUTOR_TERMINATED",
+            "unknown container of another",
+        );
         assert_eq!(other.detail.as_deref(), Some("unknown container of another"));
     }
 

@@ -213,9 +213,7 @@ impl Shard {
         self.recovery.read.insert(bucket, read);
         self.recovery.to_seal += 1;
         let ends = Query::EventEnds(self.role(), bucket);
-        self.recovery
-            .queue
-            .push_front((ends, Purpose::EventEnds(bucket)));
+        self.recovery.queue.push_front((ends, Purpose::EventEnds(bucket)));
         self.recovery_read_done();
     }
 
@@ -228,7 +226,9 @@ impl Shard {
         };
         let lane = Lane(bucket);
         let delay = self.config.timing.commit_delay;
-        let open = ends.iter().filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
+        let open = ends
+            .iter()
+            .filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
         let closed: Vec<Write> = open.map(|end| Write::CloseEvents(bucket, end.stamp)).collect();
         if !closed.is_empty() {
             self.journal.touch(lane, self.now, delay).ready.extend(closed);

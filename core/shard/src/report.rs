@@ -108,7 +108,10 @@ impl Shard {
             self.telling.due = None;
             return;
         }
-        let due = *self.telling.due.get_or_insert(self.telling.next_at(self.now, &self.config.timing));
+        let due = *self
+            .telling
+            .due
+            .get_or_insert(self.telling.next_at(self.now, &self.config.timing));
         if due > self.now || !self.telling.batches.is_empty() {
             return;
         }

@@ -39,6 +39,8 @@ pub struct Flags {
 
 /// Between two short commands: what the one before has freed is offered again.
 const REST: Duration = Duration::from_secs(3);
+/// Watches of one connection: a gateway takes 100 streams.
+const A_CONNECTION: u32 = 50;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Runs the measurement.
@@ -51,7 +53,8 @@ pub(super) async fn run(flags: Flags, shutdown: Shutdown) -> Result<()> {
     config.storage.clone_from(&flags.storage);
     let heard = heard::Wanted::of(&config);
     let running = standalone::start(config, shutdown).await?;
-    let gateway = Client::connect(&format!("http://{}", running.address()), DEADLINE).await?;
+    let address = format!("http://{}", running.address());
+    let gateway = Client::connect(&address, DEADLINE).await?;
     heard.wait(&gateway).await?;
 
     let mut jobs = Vec::new();
@@ -63,6 +66,7 @@ pub(super) async fn run(flags: Flags, shutdown: Shutdown) -> Result<()> {
         until(&gateway, job, |job| job.state() == v1::JobState::Running).await?;
     }
     let mut watches = JoinSet::new();
+    let mut watching = gateway.clone();
     let mut figures = Vec::new();
     for (name, wanted) in [
         ("reads_per_s_no_watch", 0),
@@ -70,7 +74,14 @@ pub(super) async fn run(flags: Flags, shutdown: Shutdown) -> Result<()> {
         ("reads_per_s_all_watches", flags.watches),
     ] {
         for n in u32::try_from(watches.len())?..wanted {
-            let (client, job) = (gateway.clone(), jobs[usize::try_from(n)? % jobs.len()].clone());
+            if n % A_CONNECTION == 0 {
+                watching = Client::connect(&address, DEADLINE).await?;
+            }
+            let job = jobs
+                .get(usize::try_from(n)? % jobs.len())
+                .cloned()
+                .unwrap_or_default();
+            let client = watching.clone();
             watches.spawn(async move { client.watch_job(&job, |_| false).await });
         }
         // They begin, and what has just changed is heard.
@@ -86,7 +97,10 @@ pub(super) async fn run(flags: Flags, shutdown: Shutdown) -> Result<()> {
         let began = Instant::now();
         let job = job(&format!("short-{n}"), JobKind::Batch, "true");
         let made = gateway.create_job(convert::spec::spec(&job)).await?;
-        until(&gateway, &made.job_id, |job| job.state() == v1::JobState::Succeeded).await?;
+        until(&gateway, &made.job_id, |job| {
+            job.state() == v1::JobState::Succeeded
+        })
+        .await?;
         took.push(u64::try_from(began.elapsed().as_millis())?);
     }
     took.sort_unstable();

@@ -11,7 +11,6 @@ use echelon_io_process::listener::ConnectionLimits;
 use serde::Deserialize;
 use std::time::Duration;
 
-
 /// What a gateway is told.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -183,7 +183,9 @@ impl Watch {
         let reading = Reading {
             job: self.gateway.job(&view),
             has_ended: view.state().is_ended(),
-            events: events.map(|(writer, place, e)| (writer, place, event(&e))).collect(),
+            events: events
+                .map(|(writer, place, e)| (writer, place, event(&e)))
+                .collect(),
             whole_until: told.since(),
         };
         Ok((reading, !found.is_unsure))

@@ -128,7 +128,10 @@ impl Watched {
             if self.reads() == before {
                 return before;
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "an idle job is read on and on");
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "an idle job is read on and on"
+            );
         }
     }
 
@@ -245,9 +248,7 @@ async fn what_a_broken_stream_has_missed_is_read() {
     watched.leader.changed.lead(None);
     watched.happens(now()).await;
     watched.leader.changed.lead(Some(Epoch(2)));
-    let heard = async {
-        while stream.next().await.unwrap().unwrap().events.is_empty() {}
-    };
+    let heard = async { while stream.next().await.unwrap().unwrap().events.is_empty() {} };
     let told = tokio::time::timeout(Duration::from_secs(15), heard).await;
     told.expect("a gap is read");
     watched.world.shutdown.begin();

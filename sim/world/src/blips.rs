@@ -93,9 +93,7 @@ impl Act {
             | rm::Effect::Watch(_)
             | rm::Effect::Unwatch(_)
             | rm::Effect::Mark(_)
-            | rm::Effect::Changed(_) => {
-                Some(Self::Leader(format!("{effect:?}")))
-            }
+            | rm::Effect::Changed(_) => Some(Self::Leader(format!("{effect:?}"))),
             rm::Effect::Alarm(_) => None,
         }
     }

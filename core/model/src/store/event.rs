@@ -99,8 +99,14 @@ mod tests {
         };
         assert!(noted.holds(Epoch(3), stamp(3, 10)));
         assert!(!noted.holds(Epoch(3), stamp(3, 11)), "it is not durable");
-        assert!(!noted.holds(Epoch(3), stamp(2, 1)), "another epoch has another end");
-        assert!(!noted.holds(Epoch(4), stamp(3, 10)), "its successor has not closed it");
+        assert!(
+            !noted.holds(Epoch(3), stamp(2, 1)),
+            "another epoch has another end"
+        );
+        assert!(
+            !noted.holds(Epoch(4), stamp(3, 10)),
+            "its successor has not closed it"
+        );
         let closed = EventEnd {
             is_closed: true,
             ..noted

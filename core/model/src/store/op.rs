@@ -1,8 +1,8 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
 use super::{
-    Event, EventDay, EventEnd, EventPlace, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role, ShardKey, ShardRow,
-    Stamp, UnreadRow,
+    Event, EventDay, EventEnd, EventPlace, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role,
+    ShardKey, ShardRow, Stamp, UnreadRow,
 };
 use crate::assignment::{Assignment, AssignmentPiece};
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};

@@ -205,7 +205,9 @@ impl ResourceManager {
 
     /// The events of older leaders hold up to what they have noted. It is written before any event of this one.
     pub(crate) fn event_ends_read(&mut self, ends: &[EventEnd]) {
-        let open = ends.iter().filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
+        let open = ends
+            .iter()
+            .filter(|end| !end.is_closed && end.stamp.epoch < self.epoch);
         let closed = open.map(|end| Write::CloseEvents(EVENT_LANE, end.stamp));
         self.writes.extend(closed);
     }

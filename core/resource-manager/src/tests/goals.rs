@@ -393,7 +393,10 @@ fn a_stopped_job_does_not_end_while_the_spec_of_a_newer_wish_to_run_is_being_rea
     // A commit is under way: the row of the end follows it.
     case.rm.committing = Some(Vec::new());
     case.want(job, Desired::Stopped);
-    assert_eq!((case.total_active(job), case.state(job)), (0, Some(JobState::Running)));
+    assert_eq!(
+        (case.total_active(job), case.state(job)),
+        (0, Some(JobState::Running))
+    );
     case.stalled = Some(Vec::new());
     case.respec_silently(job, |s| s.groups[0].instances = 3);
     case.change_head(job, |h| h.goal.desired = Desired::Running);

@@ -945,5 +945,8 @@ fn a_successor_closes_the_events_of_its_predecessor() {
     let mut all = ends(&case);
     all.sort_by_key(|end| end.stamp);
     assert_eq!((all[0].stamp, all[0].is_closed), (noted.stamp, true));
-    assert_eq!((all[1].stamp.epoch, all[1].is_closed), (noted.stamp.epoch.next(), false));
+    assert_eq!(
+        (all[1].stamp.epoch, all[1].is_closed),
+        (noted.stamp.epoch.next(), false)
+    );
 }

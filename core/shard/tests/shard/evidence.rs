@@ -263,9 +263,7 @@ fn what_is_told_late_is_dated_when_it_happened() {
     w.run(seconds(2));
     assert_eq!(w.slice(1).unwrap().last_ended, Some(ended));
     let events = w.store.events_of(job(), &w.role());
-    let end = events
-        .iter()
-        .find(|e| e.state == Some(RunState::Succeeded));
+    let end = events.iter().find(|e| e.state == Some(RunState::Succeeded));
     let end = end.unwrap();
     assert_eq!(end.happened, ended);
     assert!(end.at > ended.plus(seconds(59)), "it is written now");

@@ -4,8 +4,8 @@ use crate::world::{Storage, World, c1, job, range, seconds};
 use echelon_core_hosts::{Call, Event as Told, Refusal};
 use echelon_core_model::bucket::block_bucket;
 use echelon_core_model::store::{Answer, Batch, Decision, EventEnd, Leadership, Op, Query, Write};
-use echelon_core_model::{Epoch, GroupName};
 use echelon_core_model::time::Span;
+use echelon_core_model::{Epoch, GroupName};
 use echelon_core_shard::{Alarm, Event, Mode};
 use echelon_core_testkit::build::JobBuilder;
 
@@ -291,8 +291,19 @@ fn a_successor_closes_the_events_of_its_predecessor() {
     };
     assert_eq!((noted.stamp.epoch, noted.is_closed), (Epoch(1), false));
     w.restart();
-    let closed = |w: &World| ends(w).into_iter().filter(|end| end.is_closed).collect::<Vec<_>>();
-    assert_eq!(closed(&w), [EventEnd { is_closed: true, ..noted }]);
+    let closed = |w: &World| {
+        ends(w)
+            .into_iter()
+            .filter(|end| end.is_closed)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        closed(&w),
+        [EventEnd {
+            is_closed: true,
+            ..noted
+        }]
+    );
     // A write of the deposed leader that was under way for long.
     let late = Batch {
         owner: role,
@@ -304,6 +315,17 @@ fn a_successor_closes_the_events_of_its_predecessor() {
     };
     w.store.perform(Op::Commit(late));
     assert_eq!(w.store.events_of(job(), &w.role()).len(), written + 1);
-    assert_eq!(closed(&w), [EventEnd { is_closed: true, ..noted }], "it is behind the end");
-    assert!(ends(&w).iter().all(|end| end.is_closed || end.stamp.epoch == Epoch(2)));
+    assert_eq!(
+        closed(&w),
+        [EventEnd {
+            is_closed: true,
+            ..noted
+        }],
+        "it is behind the end"
+    );
+    assert!(
+        ends(&w)
+            .iter()
+            .all(|end| end.is_closed || end.stamp.epoch == Epoch(2))
+    );
 }

@@ -8,8 +8,8 @@ use echelon_core_model::instance::{Block, BlockKey, SliceRow};
 use echelon_core_model::job::Progress;
 use echelon_core_model::log::{KeptLog, KeptRuns};
 use echelon_core_model::store::{
-    Answer, Batch, Event, EventDay, EventEnd, EventPlace, Mark, Query, RawKey, Refusal, RefusedRow, RefusedWhy, Role,
-    RowSubject, ShardKey, ShardRow, Stamp, UnreadRow, Write, event_day,
+    Answer, Batch, Event, EventDay, EventEnd, EventPlace, Mark, Query, RawKey, Refusal, RefusedRow,
+    RefusedWhy, Role, RowSubject, ShardKey, ShardRow, Stamp, UnreadRow, Write, event_day,
 };
 use echelon_core_model::{ClusterId, Epoch, GroupName, HostId, JobId, MemberId};
 use std::collections::BTreeMap;
@@ -312,7 +312,8 @@ impl OwnedTables {
                         stamp: own,
                         is_closed: false,
                     };
-                    self.event_ends.write((owner.clone(), lane, own.epoch), stamp, Some(end));
+                    self.event_ends
+                        .write((owner.clone(), lane, own.epoch), stamp, Some(end));
                 }
                 (_, Write::Mark(mark)) => self.marks.write(owner.clone(), stamp, Some(mark)),
                 (Role::ResourceManager, write) => self.write_global(stamp, write),

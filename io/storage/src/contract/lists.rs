@@ -213,7 +213,13 @@ pub async fn events_are_paged_in_the_order_of_their_lanes(case: &Case) {
     for sequence in 1..=8 {
         let lane = if sequence % 2 == 0 { 255 } else { 3 };
         // A clock that is set back, and another day.
-        let at = |n: u64| if sequence == 8 { DAY } else { 1000 - sequence * 10 + n };
+        let at = |n: u64| {
+            if sequence == 8 {
+                DAY
+            } else {
+                1000 - sequence * 10 + n
+            }
+        };
         let events = (0..3).map(|n| Write::Event(event(job(1), at(n), &format!("{sequence} {n}"))));
         let writes = events.chain([Write::NoteEvents(lane)]).collect();
         case.commits(&c1, (2, sequence), writes).await;
@@ -222,12 +228,22 @@ pub async fn events_are_paged_in_the_order_of_their_lanes(case: &Case) {
     case.commits(&c1, (2, 100), other(2)).await;
     case.commits(&Role::ResourceManager, (1, 1), other(1)).await;
     let details = |events: Vec<(EventPlace, Event)>| -> Vec<String> {
-        events.into_iter().filter_map(|(_, e)| e.reason.detail).map(String::from).collect()
+        events
+            .into_iter()
+            .filter_map(|(_, e)| e.reason.detail)
+            .map(String::from)
+            .collect()
     };
     let whole = events(case, 0, None, None, 1000).await;
-    assert!(whole.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order, each once");
+    assert!(
+        whole.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "in order, each once"
+    );
     let of = |sequences: &[u32]| -> Vec<String> {
-        sequences.iter().flat_map(|s| (0..3).map(move |n| format!("{s} {n}"))).collect()
+        sequences
+            .iter()
+            .flat_map(|s| (0..3).map(move |n| format!("{s} {n}")))
+            .collect()
     };
     assert_eq!(details(whole.clone()), of(&[1, 3, 5, 7, 2, 4, 6]));
     assert_eq!(details(events(case, 1, None, None, 9).await), of(&[8]));
@@ -241,8 +257,14 @@ pub async fn events_are_paged_in_the_order_of_their_lanes(case: &Case) {
                 after = Some(*last);
                 seen.extend(page);
             }
-            let expected = whole.iter().filter(|(place, _)| lane.is_none_or(|lane| lane == place.lane));
-            assert_eq!(seen, expected.cloned().collect::<Vec<_>>(), "pages of {limit} of {lane:?}");
+            let expected = whole
+                .iter()
+                .filter(|(place, _)| lane.is_none_or(|lane| lane == place.lane));
+            assert_eq!(
+                seen,
+                expected.cloned().collect::<Vec<_>>(),
+                "pages of {limit} of {lane:?}"
+            );
         }
     }
 }
@@ -273,7 +295,8 @@ pub async fn ends_of_events_are_closed_for_good(case: &Case) {
     let noted = |n| vec![Write::Event(event(job(1), n, "x")), Write::NoteEvents(0)];
     case.commits(&manager, (1, 1), noted(1)).await;
     assert_eq!(ends(case, &manager, 0).await, [end(1, 1, false)]);
-    case.commits(&manager, (2, 1), vec![Write::CloseEvents(0, stamp(1, 1))]).await;
+    case.commits(&manager, (2, 1), vec![Write::CloseEvents(0, stamp(1, 1))])
+        .await;
     case.commits(&manager, (1, 2), noted(2)).await;
     case.commits(&manager, (2, 2), noted(3)).await;
     assert_eq!(ends(case, &manager, 0).await, [end(1, 1, true), end(2, 2, false)]);

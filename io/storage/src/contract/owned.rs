@@ -11,7 +11,9 @@ use echelon_core_model::health::{ClusterHealth, Health, ShardSigns};
 use echelon_core_model::instance::SliceRow;
 use echelon_core_model::job::JobState;
 use echelon_core_model::log::LogGap;
-use echelon_core_model::store::{EventDay, Answer, Decision, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write};
+use echelon_core_model::store::{
+    Answer, Decision, EventDay, Mark, Query, Role, ShardKey, ShardRow, Stamp, Write,
+};
 use echelon_core_model::volume::VolumeWish;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, InstanceRange, RangeSet, Resources, Span, Timestamp, Version,

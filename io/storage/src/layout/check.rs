@@ -269,9 +269,11 @@ fn check_events(what: &str, batch: &Batch) -> Result<(), StoreError> {
             format!("lane {lane} of events is not below {lanes}")
         })?;
     }
-    ensure(noted.len() <= 1 && (events == 0 || noted.len() == 1), what, || {
-        format!("a batch with {events} events notes {} lanes", noted.len())
-    })
+    ensure(
+        noted.len() <= 1 && (events == 0 || noted.len() == 1),
+        what,
+        || format!("a batch with {events} events notes {} lanes", noted.len()),
+    )
 }
 
 /// Whose fact it is.

@@ -97,10 +97,13 @@ fn row_write(batch: &Batch, place: usize, write: &Write) -> Option<RowWrite> {
         (Write::RemoveClusterState(cluster), _) => delete(keys::cluster_state(cluster)),
         (Write::Heartbeat(heartbeat), _) => put(keys::heartbeat(&heartbeat.cluster), encode(heartbeat)),
         (Write::Mark(mark), owner) => put(keys::mark(owner), encode(mark)),
-        (Write::NoteEvents(lane), owner) => put(noted(owner, *lane, batch.stamp), encode(&end(batch.stamp, false))),
-        (Write::CloseEvents(lane, stamp), owner) => {
-            put(keys::event_end(owner, *lane, stamp.epoch), encode(&end(*stamp, true)))
+        (Write::NoteEvents(lane), owner) => {
+            put(noted(owner, *lane, batch.stamp), encode(&end(batch.stamp, false)))
         }
+        (Write::CloseEvents(lane, stamp), owner) => put(
+            keys::event_end(owner, *lane, stamp.epoch),
+            encode(&end(*stamp, true)),
+        ),
         (write, Role::Shard(cluster)) => shard_row(cluster, place, write),
         (_, Role::ResourceManager) => None,
     }
