@@ -128,18 +128,28 @@ pub(crate) async fn keep(gateway: Gateway, readiness: Readiness, metrics: Cluste
     }
 }
 
-/// What jobs and endpoints show of clusters beside what is stored of themselves: it changes without a commit.
-fn marks(
-    gateway: &Gateway,
-    federation: &Federation,
-) -> (bool, Vec<(ClusterId, Health, bool, Option<String>)>) {
+/// What jobs and endpoints show of a cluster beside what is stored of themselves: it changes without a commit.
+#[derive(PartialEq)]
+struct ClusterMark {
+    id: ClusterId,
+    health: Health,
+    is_confirmed: bool,
+    stale: Option<String>,
+}
+
+/// The marks of all clusters, and whether a resource manager answers.
+fn marks(gateway: &Gateway, federation: &Federation) -> (bool, Vec<ClusterMark>) {
     let now = gateway.now();
-    let parts = federation.clusters.keys().map(|id| federation.part(id, now));
-    let marks = parts.map(|part| {
-        let (is_confirmed, stale) = (part.unconfirmed_since.is_none(), part.stale_reason());
-        (part.id, part.health, is_confirmed, stale)
+    let marks = federation.clusters.keys().map(|id| {
+        let part = federation.part(id, now);
+        ClusterMark {
+            id: id.clone(),
+            health: part.health,
+            is_confirmed: part.unconfirmed_since.is_none(),
+            stale: part.stale_reason(),
+        }
     });
-    (gateway.leaders.manager_absent_since().is_some(), marks.collect())
+    (gateway.leaders.manager_absent_since().is_none(), marks.collect())
 }
 
 fn show(
