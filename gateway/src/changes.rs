@@ -1,5 +1,5 @@
-//! One stream from the leader of each role: which jobs it has changed. While a leader is not heard nothing is lost:
-//! all watched jobs are read when it is heard again, and in rounds meanwhile.
+//! One stream from the leader of each role: which jobs it has changed. While a leader is not heard nothing is
+//! lost: all watched jobs are read when it is heard again, and in rounds meanwhile.
 
 use crate::context::Gateway;
 use echelon_core_model::change::{EventSpot, JobChanges};

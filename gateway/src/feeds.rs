@@ -1,9 +1,10 @@
-//! Jobs that are watched here. Leaders tell which jobs have changed; each watched job that has is read once, for all of its
-//! watchers: at once, and four times a second where it changes on and on. Nothing is read of a job that does not change.
+//! Jobs that are watched here. Leaders tell which jobs have changed; each watched job that has is read once,
+//! for all of its watchers: at once, and four times a second where it changes on and on. Nothing is read of a
+//! job that does not change.
 //!
-//! What a watcher was told is its own to know: a feed tells events with their places, and whoever begins, or falls behind, reads by
-//! itself from where it stands. Between a feed's beginning and a watcher's first read nothing is lost, since the feed says
-//! that it has begun, and each watcher then reads once more.
+//! Each watcher knows by itself what it was told. A feed tells events with their places, and a watcher that
+//! begins, or falls behind, reads by itself from where it stands. Between a feed's beginning and a watcher's
+//! first read nothing is lost, since the feed says that it has begun, and each watcher then reads once more.
 
 use crate::context::Gateway;
 use echelon_core_gateway::event_feed::{EventLane, LaneDays, Told, next, next_of_all, skip};
@@ -173,7 +174,7 @@ impl Feed {
         self.changed.subscribe()
     }
 
-    /// What is new from now on. The job is read for as long as somebody listens.
+    /// What is new from now on. The job is read while there are listeners.
     pub(crate) fn news(self: &Arc<Self>, gateway: &Gateway) -> broadcast::Receiver<News> {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let news = self.news.subscribe();
@@ -214,7 +215,7 @@ impl Feed {
         }
     }
 
-    /// Whether nobody listens any more. Then the next one begins to read anew.
+    /// Whether there is no listener any more. The next one begins another reading.
     fn is_over(&self) -> bool {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         due.is_read = self.news.receiver_count() > 0;

@@ -1,9 +1,9 @@
 //! What a watcher was told of a job's events, and which come next.
 //!
-//! Clocks say nothing here: a watcher goes on from a place in each lane of each writer. Within a lane events become
-//! durable in their order, so what lies between that place and the lane's end is all that is missing. The end is read first and
-//! the events after it: whatever holds is there by then. An event of a leader that has been replaced is told only once its
-//! successor has closed the lane.
+//! Clocks say nothing here: a watcher goes on from a place in each lane of each writer. Within a lane events
+//! become durable in their order, so what lies between that place and the lane's end is all that is missing.
+//! The end is read first and the events after it: whatever holds is there by then. An event of a leader that
+//! has been replaced is told only once its successor has closed the lane.
 
 use crate::ask;
 use crate::error::ApiError;
@@ -33,8 +33,8 @@ pub struct EventLane {
 /// How far a watcher was told: the last place in each lane, and how long ago all lanes were looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// All that was durable then and was to be told is told. It chooses the days that are read: an event is looked for
-    /// from the day before, so writers' clocks may be a day behind.
+    /// All that was durable then and was to be told is told. It chooses the days that are read: an event is
+    /// looked for from the day before, so writers' clocks may be a day behind.
     since: Timestamp,
     places: BTreeMap<EventLane, EventPlace>,
 }
@@ -254,7 +254,8 @@ async fn epoch<F: Facts>(facts: &F, writer: &Role) -> Result<Epoch, ApiError> {
     }
 }
 
-/// The ends of some lanes that a watcher may rely on, and whether these are all: the leaderships are read after them.
+/// The ends of some lanes that a watcher may rely on, and whether these are all: the leaderships are read
+/// after them.
 async fn sure_ends<F: Facts>(
     facts: &F,
     lanes: &LaneDays,
@@ -281,7 +282,7 @@ async fn sure_ends<F: Facts>(
 /// Storage.
 pub async fn skip<F: Facts>(facts: &F, job: JobId, told: &mut Told, now: Timestamp) -> Result<(), ApiError> {
     let lanes = lanes_of(facts, job, told, now).await?;
-    // Also what a replaced leader has noted and nobody has closed yet: it is older than the watch.
+    // Also what a replaced leader has noted and its successor has not closed yet: it is older than the watch.
     for of in lanes.keys() {
         told.skip(of, &ends(facts, of).await?);
     }
@@ -502,7 +503,7 @@ mod tests {
         assert_eq!(told_next(&mut store, job, &mut told), [NOW.0 + 2]);
     }
 
-    /// Between the election and the seal nobody knows which events of the deposed leader hold.
+    /// Between the election and the seal it is not known which events of the deposed leader hold.
     #[test]
     fn while_a_lane_is_not_closed_nothing_of_the_older_leader_is_told() {
         let (mut store, job) = placed();
@@ -551,8 +552,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever two writers commit in whatever order of their lanes and with whatever clocks: looks in between tell each
-        /// event once, and in the order of its lane.
+        /// Whatever two writers commit in whatever order of their lanes and with whatever clocks: looks in
+        /// between tell each event once, and in the order of its lane.
         #[test]
         fn each_event_is_told_once(
             commits in prop::collection::vec((0..4_u16, 0..200_000_u64, 1..3_usize, any::<bool>()), 1..30),

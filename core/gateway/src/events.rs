@@ -188,8 +188,8 @@ pub async fn all_events<F: Facts>(
     })
 }
 
-/// A page of events, the newest first. All events of the job are looked at for each page, and counted; only a page of
-/// them is kept.
+/// A page of events, the newest first. All events of the job are looked at for each page, and counted; only a
+/// page of them is kept.
 ///
 /// # Errors
 /// No such job, a wrong page token or size, or storage.

@@ -219,7 +219,7 @@ impl Shard {
 
     /// Takes a bucket in and seals it: every block and row is written back under our epoch, whatever it holds, and with that
     /// everything older is hidden for good. Events of older leaders hold up to what they had noted in the bucket: what they
-    /// still write belongs to blocks that nobody sees.
+    /// still write belongs to blocks that are hidden.
     pub(crate) fn on_event_ends(&mut self, bucket: u16, ends: &[EventEnd]) {
         let Some(ReadBucket { blocks, rows, unread }) = self.recovery.read.remove(&bucket) else {
             return;

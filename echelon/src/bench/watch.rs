@@ -1,8 +1,8 @@
 //! `echelon bench watch`: the standalone form with simulated clusters, over the storage that is named.
 //!
-//! First services of one instance are watched by more and more watches, and the reads of storage are counted while nothing happens.
-//! Then short commands are run one after the other, each on an idle system, from the submit until a watch says that the job has
-//! ended.
+//! First services of one instance are watched by more and more watches, and the reads of storage are counted
+//! while nothing happens. Then short commands are run one after the other, each on an idle system, from the
+//! submit until a watch says that the job has ended.
 
 use super::{as_float, percentile, print};
 use crate::{heard, standalone};

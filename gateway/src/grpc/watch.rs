@@ -1,5 +1,5 @@
-//! WatchJob: a job as it is, then what changes, until it has ended. It reads by itself once at its beginning, and where it
-//! fell behind; all else comes from the job's feed, which many watches share.
+//! WatchJob: a job as it is, then what changes, until it has ended. It reads by itself once at its beginning,
+//! and where it fell behind; all else comes from the job's feed, which many watches share.
 
 use crate::context::Gateway;
 use crate::error::status;

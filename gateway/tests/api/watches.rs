@@ -178,8 +178,8 @@ fn now() -> Timestamp {
     Timestamp(u64::try_from(since.unwrap().as_millis()).unwrap())
 }
 
-/// A hundred watches of a job that does not change read nothing of it; one change is heard by each of them soon, and is read for
-/// all of them as often as for one.
+/// A hundred watches of a job that does not change read nothing of it; one change is heard by each of them
+/// soon, and is read for all of them as often as for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_idle_watches_read_nothing_and_a_change_is_read_once_for_all() {
     let mut watched = Watched::start().await;
@@ -210,7 +210,8 @@ async fn a_hundred_idle_watches_read_nothing_and_a_change_is_read_once_for_all()
     watched.world.shutdown.begin();
 }
 
-/// A writer whose clock is five seconds behind, and a watch that goes on with its token: each event is told once, in its order.
+/// A writer whose clock is five seconds behind, and a watch that goes on with its token: each event is told
+/// once, in its order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_misses_nothing_of_a_clock_that_is_behind_and_goes_on_where_it_was() {
     let mut watched = Watched::start().await;
@@ -237,7 +238,8 @@ async fn a_watch_misses_nothing_of_a_clock_that_is_behind_and_goes_on_where_it_w
     watched.world.shutdown.begin();
 }
 
-/// A leader that is called again after a break tells what was missed; one that is another leader, that all may have changed.
+/// A leader that is called again after a break tells what was missed; one that is another leader, that all
+/// may have changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_broken_stream_has_missed_is_read() {
     let mut watched = Watched::start().await;

@@ -45,7 +45,7 @@ impl Publisher {
         self.0.newest.send_replace(ring.as_ref().map(Ring::newest));
     }
 
-    /// Something became durable. Without a leadership nobody is told.
+    /// Something became durable. Without a leadership it is not told.
     pub fn push(&self, changes: JobChanges) {
         let mut ring = self.0.ring.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ring) = ring.as_mut() {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks again and again, at whatever moments, is told every job that has changed.
+        /// A follower that asks again and again, at whatever moments, is told every job that has changed.
         #[test]
         fn nothing_is_passed_over(pushes in prop::collection::vec((0..5_u128, any::<bool>()), 0..60)) {
             let mut ring = Ring::of(Epoch(1));

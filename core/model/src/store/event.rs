@@ -1,9 +1,10 @@
 //! Events of jobs, and where each of them lies.
 //!
-//! A writer commits its events in lanes, in each of them one commit after the other: a shard in those of its buckets of
-//! blocks, the resource manager in lane 0. Within a lane the events are in the order of their places, and what is durable has no
-//! hole. A commit of events notes its stamp as the end of its lane, and a new leader closes what older ones have written: the
-//! events of an epoch hold up to its end in their lane, and no other one is shown.
+//! A writer commits its events in lanes, in each of them one commit after the other: a shard in those of its
+//! buckets of blocks, the resource manager in lane 0. Within a lane the events are in the order of their
+//! places, and what is durable has no hole. A commit of events notes its stamp as the end of its lane, and a
+//! new leader closes what older ones have written: the events of an epoch hold up to its end in their lane,
+//! and no other one is shown.
 
 use super::{Role, Stamp};
 use crate::id::{Epoch, GroupName, JobId};
@@ -70,9 +71,9 @@ pub struct EventEnd {
 }
 
 impl EventEnd {
-    /// Whether an event of this end's epoch holds, for a reader that showed it to nobody yet. `leader` is the epoch of the
-    /// leadership as it was read after the end: a later leader reads the end that it closes with after that, so it finds
-    /// at least this one. While a later leader has not closed it nothing is sure.
+    /// Whether an event of this end's epoch holds, for a reader that has not shown it yet. `leader` is the
+    /// epoch of the leadership as it was read after the end: a later leader reads the end that it closes with
+    /// after that, so it finds at least this one. While a later leader has not closed it nothing is sure.
     #[must_use]
     pub fn holds(&self, leader: Epoch, of: Stamp) -> bool {
         let is_sure = self.is_closed || self.stamp.epoch == leader;
