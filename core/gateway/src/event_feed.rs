@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: u32 = 1000;
 /// Events that one look gathers. Behind more of them a watcher begins again.
 pub const MOST_EVENTS: usize = 20_000;
+/// Lanes that a token may name. The largest job has 4,000 blocks, each in one bucket of one cluster; the rest is
+/// for those that moved.
+const MOST_LANES: usize = 16_384;
 /// How long storage keeps an event, less a day for clocks that are apart.
 const KEPT_DAYS: u32 = 29;
 
@@ -74,7 +77,7 @@ impl Told {
         out
     }
 
-    /// What a text says.
+    /// What a text says; `None` for one that was never made here, such as one of more lanes than a job can have.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
@@ -92,6 +95,9 @@ impl Told {
                 shard => Role::Shard(ClusterId::new(shard.strip_prefix('s')?)),
             };
             told.places.insert(EventLane { writer, lane }, place);
+            if told.places.len() > MOST_LANES {
+                return None;
+            }
         }
         Some(told)
     }
@@ -583,5 +589,15 @@ mod tests {
         for bad in ["", "x", "1\n2 3", "1\n1 2 3 x", "1\n70000 2 3 r", "1\n1 2 3 r\n"] {
             assert_eq!(Told::of_text(bad), None, "{bad}");
         }
+        let of_lanes = |n: usize| {
+            let lines = (0..n).map(|n| format!("\n{} 2 3 sc{}", n % 256, n / 256));
+            Told::of_text(&lines.fold("1".to_owned(), |text, line| text + &line))
+        };
+        assert!(of_lanes(MOST_LANES).is_some());
+        assert_eq!(
+            of_lanes(MOST_LANES + 1),
+            None,
+            "a token that would fill the memory"
+        );
     }
 }

@@ -1,7 +1,6 @@
 //! What the resource manager is told: a full report on connect and on demand, then what changed, in small batches, in order,
 //! and only of durable facts.
 
-use crate::config::Timing;
 use crate::effects::Then;
 use crate::event::{Effect, LinkId};
 use crate::group::Group;
@@ -30,8 +29,6 @@ pub(crate) struct Telling {
     pub(crate) archived: BTreeSet<JobId>,
     /// When changes are told next.
     pub(crate) due: Option<Timestamp>,
-    /// When changes were told last.
-    told_at: Option<Timestamp>,
     /// When the capacity is looked at next.
     pub(crate) capacity_at: Timestamp,
     /// The capacity that was last reported.
@@ -40,16 +37,6 @@ pub(crate) struct Telling {
     pub(crate) signs_at: Timestamp,
     pub(crate) signs_sent: Option<Timestamp>,
     pub(crate) signs_told: Option<ShardSigns>,
-}
-
-impl Telling {
-    /// When a change that comes now is told: soon where nothing was told for a while, and with the next batch where much
-    /// changes.
-    fn next_at(&self, now: Timestamp, timing: &Timing) -> Timestamp {
-        let soon = now.plus(timing.commit_delay);
-        self.told_at
-            .map_or(soon, |told| soon.max(told.plus(timing.report_delay)))
-    }
 }
 
 impl Shard {
@@ -111,12 +98,11 @@ impl Shard {
         let due = *self
             .telling
             .due
-            .get_or_insert(self.telling.next_at(self.now, &self.config.timing));
+            .get_or_insert(self.now.plus(self.config.timing.report_delay));
         if due > self.now || !self.telling.batches.is_empty() {
             return;
         }
         self.telling.due = None;
-        self.telling.told_at = Some(self.now);
         let changed = std::mem::take(&mut self.picture.unreported);
         let parts = self.parts(&changed);
         let links = self.links.proven();

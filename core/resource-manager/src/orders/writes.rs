@@ -238,9 +238,7 @@ impl ResourceManager {
             .progress
             .as_ref()
             .and_then(|known| known.row.as_ref()?.written_at);
-        // An end is written once, and people wait for it.
-        let has_ended = row.as_ref().is_some_and(|row| row.state.is_ended());
-        if !has_ended && written.is_some_and(|at| now.since(at) < self.config.progress_every) {
+        if written.is_some_and(|at| now.since(at) < self.config.progress_every) {
             return None;
         }
         self.unwritten.remove(&id);

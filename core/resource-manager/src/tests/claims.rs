@@ -113,6 +113,10 @@ impl ModelShard {
                 continue;
             };
             let free = slice.active.minus(&slice.dying);
+            if free.is_empty() {
+                // All of it is being stopped for an earlier claim, which the manager has not heard of yet.
+                continue;
+            }
             let is_gang = self.gangs.contains(&victim.job);
             let begun = chosen.iter().any(|((job, ..), _)| *job == victim.job);
             let n = if is_gang && (begun || room < wanted) {
