@@ -101,8 +101,9 @@ impl ResourceManager {
             }
             let since = |at: Option<Timestamp>, span: Span| at.is_none_or(|at| now.since(at) >= span);
             let is_quiet = since(view.heard_at.max(view.asked_at), half);
-            let lacks =
-                (view.missed || view.settling == Settling::Unknown) && since(view.asked_at, FULL_CYCLE);
+            // The answer to the first question of a stream may be lost: until it comes all counts as unknown.
+            let lacks = (view.missed || view.fulls == 0 || view.settling == Settling::Unknown)
+                && since(view.asked_at, FULL_CYCLE);
             accepted.extend(accepted_loss(view).map(|number| (id.clone(), number)));
             if rested && view.link.is_some() {
                 claimed.push(id.clone());

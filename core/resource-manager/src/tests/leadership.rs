@@ -950,3 +950,17 @@ fn a_successor_closes_the_events_of_its_predecessor() {
         (noted.stamp.epoch.next(), false)
     );
 }
+
+/// The answer to the first question of a stream is lost, and other reports go on: it is asked for again.
+#[test]
+fn a_full_report_that_was_lost_is_asked_for_again() {
+    let mut case = Case::with(&[("a", 8)]);
+    case.job(1, service(4));
+    case.run_for(Span::seconds(60));
+    let cluster = ClusterId::new("a");
+    let now = case.now;
+    let view = case.rm.picture.facts.clusters.get_mut(&cluster).unwrap();
+    (view.fulls, view.asked_at) = (0, Some(now));
+    case.run_for(Span::seconds(31));
+    assert!(case.rm.picture.facts.clusters[&cluster].fulls > 0);
+}
