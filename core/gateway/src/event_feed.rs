@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: u32 = 1000;
 /// Events that one look gathers. Behind more of them a watcher begins again.
 pub const MOST_EVENTS: usize = 20_000;
-/// Lanes that a token may name. The largest job has 4,000 blocks, each in one bucket of one cluster; the rest is
-/// for those that moved.
+/// Lanes that a token may name.
+/// The largest job has 4,000 blocks, each in one bucket of one cluster. The rest is for blocks that moved.
 const MOST_LANES: usize = 16_384;
 /// How long storage keeps an event, less a day for clocks that are apart.
 const KEPT_DAYS: u32 = 29;
@@ -77,7 +77,7 @@ impl Told {
         out
     }
 
-    /// What a text says; `None` for one that was never made here, such as one of more lanes than a job can have.
+    /// What a text says. `None`: it was never made here, such as one of more lanes than a job can have.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');

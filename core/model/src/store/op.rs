@@ -352,10 +352,11 @@ pub enum Write {
     Mark(Mark),
     /// Either: something that happened. It is durable before what it tells of.
     Event(Event),
-    /// Either: the batch has events of a lane, and no later one of that lane is under way. What it tells of is visible only with
-    /// it.
+    /// Either: the batch has events of a lane, and no other batch of that lane is under way.
+    /// For a shard this is written together with the blocks that the events tell of.
     NoteEvents(u16),
-    /// Either: the events that an older epoch has written in a lane hold up to there, and what else it wrote is never shown.
+    /// Either: the events that an older epoch has written in a lane hold up to there.
+    /// Its other events in that lane are never shown.
     CloseEvents(u16, Stamp),
 }
 

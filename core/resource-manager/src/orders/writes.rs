@@ -203,7 +203,8 @@ impl ResourceManager {
         true
     }
 
-    /// The events of older leaders hold up to what they have noted. It is written before any event of this one.
+    /// The events of older leaders hold up to what they have noted.
+    /// It is written before any event of this leader.
     pub(crate) fn event_ends_read(&mut self, ends: &[EventEnd]) {
         let open = ends
             .iter()
