@@ -400,6 +400,7 @@ fn text(c: &v1::Cluster) -> String {
             output::escape(value)
         ));
     }
+    people.push_str(&sharing(c));
     if !c.trouble.is_empty() {
         people.push_str(&format!("trouble:   {}\n", output::escape(&c.trouble)));
     }
@@ -407,6 +408,39 @@ fn text(c: &v1::Cluster) -> String {
         people.push_str(&loss::of_hosts(loss, &c.display_name));
     }
     people
+}
+
+/// What other frameworks of its Mesos hold, and what quota allows.
+fn sharing(c: &v1::Cluster) -> String {
+    let mut lines = Vec::new();
+    for share in &c.other_roles {
+        let held = shape::others(share.held.as_ref());
+        lines.push(format!("role {}: {held}", output::escape(&share.role)));
+    }
+    if c.other_roles_left_out > 0 {
+        lines.push(format!("{} more roles", c.other_roles_left_out));
+    }
+    let mut out = headed("others:   ", &lines);
+    let limits = c.quota_limits.iter().map(|limit| {
+        format!(
+            "role {} may have {}, Echelon {} of it",
+            output::escape(&limit.role),
+            shape::quantity(limit.kind(), limit.limit),
+            shape::quantity(limit.kind(), limit.ours),
+        )
+    });
+    out.push_str(&headed("quota:    ", &limits.collect::<Vec<_>>()));
+    out
+}
+
+/// Lines of which the first one has a head.
+fn headed(head: &str, lines: &[String]) -> String {
+    let mut out = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        let head = if i == 0 { head } else { "          " };
+        out.push_str(&format!("{head} {line}\n"));
+    }
+    out
 }
 
 fn print(context: &Context, c: &v1::Cluster, people: &str) {

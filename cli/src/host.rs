@@ -136,6 +136,7 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
         "TASKS",
         "USED",
         "CAPACITY",
+        "OTHERS",
         "REACHABLE",
         "SEEN",
         "DRAIN",
@@ -144,7 +145,7 @@ async fn list(context: &Context, cluster: Option<String>, limit: usize) -> Resul
         "ID",
         "ADDRESS",
     ];
-    print_all(context, &all, columns, (9, row));
+    print_all(context, &all, columns, (10, row));
     let left_out = output::left_out("hosts", all.len(), more, None);
     left_out.iter().for_each(output::remark);
     let cut = all.iter().filter(|h| !self::left_out(h).is_empty()).count();
@@ -183,6 +184,7 @@ fn row(h: &v1::Host) -> Vec<String> {
         h.tasks.to_string(),
         shape::resources(h.used.as_ref()),
         shape::resources(h.capacity.as_ref()),
+        shape::others(h.others.as_ref()),
         if h.reachable { "yes" } else { "no" }.to_owned(),
         shape::ago(h.seen_time.as_ref()),
         state(h),
@@ -214,10 +216,16 @@ pub(crate) fn pool(h: &v1::Host) -> String {
     }
 }
 
-/// How far a drain has come.
+/// How far a drain has come; of one that only operators of Mesos want, what they have done with the agent.
 fn state(h: &v1::Host) -> String {
     let Some(d) = &h.drain else {
-        return "no".to_owned();
+        let words = match h.agent_state() {
+            v1::AgentState::Draining => "draining by Mesos",
+            v1::AgentState::Drained => "drained by Mesos",
+            v1::AgentState::Deactivated => "deactivated in Mesos",
+            v1::AgentState::Active | v1::AgentState::Disconnected | v1::AgentState::Unspecified => "no",
+        };
+        return words.to_owned();
     };
     let words = match (d.ending, d.heard, h.tasks) {
         (true, ..) => "ending",
@@ -356,13 +364,14 @@ async fn get(context: &Context, host: &str) -> Result<(), Failure> {
     let h = fetch(&client, name_of(host)?).await?;
     let attributes: Vec<String> = h.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let people = format!(
-        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\ndrain:       {}\nhost pool:   {}\nmaintenance: {}\nattributes:  {}\n",
+        "host:        {}\ncluster:     {}\nid:          {}\naddress:     {}\ncapacity:    {}\nused:        {}\nothers:      {}\ntasks:       {}\nreachable:   {}\nseen:        {} ago\ndrain:       {}\nhost pool:   {}\nmaintenance: {}\nattributes:  {}\n",
         output::escape(&h.hostname),
         output::escape(&h.cluster),
         output::escape(&h.host_id),
         output::escape(&h.address),
         shape::resources(h.capacity.as_ref()),
         shape::resources(h.used.as_ref()),
+        shape::others(h.others.as_ref()),
         h.tasks,
         if h.reachable { "yes" } else { "no" },
         shape::ago(h.seen_time.as_ref()),

@@ -2,9 +2,34 @@
 
 use echelon_clients_rust::v1;
 use echelon_core_model::unconfirmed::{self, UnconfirmedPart, unconfirmed_for, unconfirmed_of};
-use echelon_core_model::{Resources, Span};
+use echelon_core_model::{Kind, Resources, Span};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What other frameworks use, and what is offered to them; `nothing` where there is neither.
+pub fn others(held: Option<&v1::HeldByOthers>) -> String {
+    let is_some = |r: &&v1::Resources| **r != v1::Resources::default();
+    let used = held.and_then(|h| h.used.as_ref()).filter(is_some);
+    let offered = held.and_then(|h| h.offered.as_ref()).filter(is_some);
+    match (used, offered) {
+        (None, None) => "nothing".to_owned(),
+        (used, None) => resources(used),
+        (None, offered) => format!("offered {}", resources(offered)),
+        (used, offered) => format!("{}, offered {}", resources(used), resources(offered)),
+    }
+}
+
+/// A quantity of a kind: `4 cpus`.
+pub fn quantity(kind: v1::ResourceKind, quantity: u64) -> String {
+    let kind = match kind {
+        v1::ResourceKind::Cpus => Kind::Cpus,
+        v1::ResourceKind::Memory => Kind::Memory,
+        v1::ResourceKind::Disk => Kind::Disk,
+        v1::ResourceKind::Gpus => Kind::Gpus,
+        v1::ResourceKind::Unspecified => return quantity.to_string(),
+    };
+    format!("{} {kind}", kind.show(quantity))
+}
 
 /// Amounts of each kind that is not zero: `cpus 4, memory 4096MiB`.
 pub fn resources(r: Option<&v1::Resources>) -> String {

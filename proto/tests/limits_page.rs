@@ -59,6 +59,8 @@ fn entries() -> String {
             "Withdrawn.",
             "JobSpec.withdrawn",
             "Cluster.health",
+            "Cluster.other_roles",
+            "Cluster.quota_limits",
         ];
         !echoed.iter().any(|e| name.starts_with(e))
     };

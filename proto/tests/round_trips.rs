@@ -275,6 +275,8 @@ fn boundless_host() -> Host {
         }),
         place: echelon_core_model::host_pool::HostPlace::default(),
         left_out: LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
     }
 }
 
@@ -541,7 +543,7 @@ fn report() -> impl Strategy<Value = Report> {
         (r(), r()),
         any::<u32>(),
         of(any_of::whole()),
-        (part(), part(), any_of::by_host_pool(part())),
+        (part(), part(), any_of::by_host_pool(part()), any_of::sharing()),
     );
     let capacity = capacity.prop_map(
         |(
@@ -551,7 +553,7 @@ fn report() -> impl Strategy<Value = Report> {
             (largest_host, closed),
             hosts,
             loss,
-            (without_gpus, slack, host_pools),
+            (without_gpus, slack, host_pools, sharing),
         )| {
             ReportPart::Capacity(Box::new(Capacity {
                 total,
@@ -564,6 +566,7 @@ fn report() -> impl Strategy<Value = Report> {
                 host_pools,
                 hosts,
                 loss,
+                sharing,
             }))
         },
     );

@@ -22,6 +22,8 @@ fn one() -> Memory {
         volumes: Vec::new(),
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster, vec![host]);

@@ -292,6 +292,15 @@ const fn about_rules(code: ReasonCode) -> &'static str {
             "make the gang smaller, name a farther attribute in `gang.topology` or leave `topology_required` out, or wait until others \
              that are together end"
         }
+        ReasonCode::MesosQuota => {
+            "raise the limit of that role in Mesos (UPDATE_QUOTA), or let less run in this cluster"
+        }
+        ReasonCode::UsedByOthers => {
+            "add hosts, or wait until tasks of the other frameworks end; `echelon cluster get` shows which roles use what"
+        }
+        ReasonCode::OfferedToOthers => {
+            "have the other frameworks decline offers that they do not use, or start the Mesos masters with `--offer_timeout`"
+        }
         ReasonCode::HostExclusive => {
             "add hosts, or wait until one is free of other jobs; what is on it is never moved"
         }

@@ -27,6 +27,8 @@ pub(crate) fn hosts(n: u32) -> Memory {
         volumes: Vec::new(),
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster, (0..n).map(host).collect());

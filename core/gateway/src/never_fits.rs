@@ -24,7 +24,12 @@ fn warnings(spec: &JobSpec, federation: &Federation) -> Vec<String> {
     let chosen: Vec<_> = chosen.collect();
     let of_group = |class: InstanceClass| {
         let refusals = chosen.iter().map(|c| {
-            let known = federation.states.get(&c.id)?.reported.filter(|r| r.hosts > 0)?;
+            let known = federation
+                .states
+                .get(&c.id)?
+                .reported
+                .as_ref()
+                .filter(|r| r.hosts > 0)?;
             class.too_large(&c.name, known.largest_host)
         });
         fits_nowhere(&refusals.collect::<Option<Vec<_>>>()?)
@@ -39,6 +44,7 @@ mod tests {
     use super::*;
     use echelon_core_model::cluster::{Cluster, ClusterState, ReportedCapacity};
     use echelon_core_model::health::ClusterHealth;
+    use echelon_core_model::sharing::Sharing;
     use echelon_core_model::{ClusterId, Resources};
     use echelon_core_testkit::build::{JobBuilder, shape};
 
@@ -55,6 +61,7 @@ mod tests {
                     used: Resources::ZERO,
                     hosts: *hosts,
                     largest_host: shape(*cores, 1024),
+                    sharing: Sharing::default(),
                 }),
             };
             out.clusters.insert(id.clone(), cluster);

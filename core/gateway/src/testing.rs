@@ -110,6 +110,8 @@ impl Memory {
             volumes: Vec::new(),
             drain: None,
             left_out: echelon_core_model::cluster::LeftOut::default(),
+            others: echelon_core_model::sharing::Others::default(),
+            agent: echelon_core_model::sharing::AgentState::Active,
             place: echelon_core_model::host_pool::HostPlace::default(),
         };
         self.hosts.entry(cluster.clone()).or_default().push(host);

@@ -87,6 +87,8 @@ fn two() -> Memory {
         volumes: vec![volume(0), volume(1)],
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
         place: echelon_core_model::host_pool::HostPlace::default(),
     };
     store.hosts.insert(cluster.clone(), vec![host]);

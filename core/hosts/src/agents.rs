@@ -5,7 +5,9 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::hosts::Hosts;
 use crate::record::Record;
+use crate::sharing::{ListedSharing, OfferedBefore};
 use echelon_core_model::health::AgentCounts;
+use echelon_core_model::sharing::{AgentState, Others, Sharing};
 use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,12 +36,14 @@ pub struct Agent {
     pub lent: Resources,
     /// The same of ports.
     pub ports: PortSet,
-    /// What tasks of other roles hold of `total`.
-    pub others: Resources,
+    /// What frameworks of other roles hold of `total`.
+    pub others: Others,
     /// What tasks of our role hold of `total`: ours, and those of other frameworks with our role.
     pub of_role: Resources,
-    /// The master may offer it: it is connected, and neither drained nor deactivated.
-    pub active: bool,
+    /// What is offered of `total` to frameworks of our role, ours among them.
+    pub offered_of_role: Resources,
+    /// Whether the master offers what it has.
+    pub state: AgentState,
 }
 
 /// How far the knowledge of all agents is.
@@ -129,6 +133,7 @@ impl Hosts {
         }
         self.listing.stage = Stage::Asked(now);
         self.listing.ended.clear();
+        self.stock.count_closed();
         Some(Call::ListAgents)
     }
 
@@ -165,15 +170,24 @@ impl Hosts {
         self.listing.stage = Stage::Refused(now);
         self.listing.refused = true;
         self.listing.ended.clear();
+        self.sharing = Sharing::default();
+        self.offered_before = OfferedBefore::default();
     }
 
     /// Takes a list in, unless it was not asked for. `awaited` are agents that the master knows and that are not back since its
     /// election: nothing is said of them.
-    pub(crate) fn on_agents(&mut self, agents: &[Agent], awaited: &[HostId], now: Timestamp) {
+    pub(crate) fn on_agents(
+        &mut self,
+        agents: &[Agent],
+        awaited: &[HostId],
+        sharing: &ListedSharing,
+        now: Timestamp,
+    ) {
         let Some(asked) = self.listing.asked_at() else {
             return;
         };
         let ended = std::mem::take(&mut self.listing.ended);
+        self.note_sharing(sharing, agents, &ended);
         for agent in agents {
             if !self.takes(&agent.host) {
                 continue;
@@ -190,6 +204,7 @@ impl Hosts {
         let gone: Vec<HostId> = gone.map(|(id, _)| id.clone()).collect();
         gone.iter().for_each(|host| self.on_lost(host, now));
         self.note_replaced(agents, awaited, asked, now);
+        self.stock.stop_counting();
         let took = now.since(asked);
         self.listing.stage = Stage::Heard { at: now, took };
         self.listing.heard_at = Some(now);
@@ -231,16 +246,17 @@ impl Hosts {
         let host = &agent.host;
         let used = self.ledger.used(host).resources;
         let ours = used.plus(ended.unwrap_or_default());
+        let of_role = self.offered_of_role(agent);
         let new = !self.records.contains_key(host);
         let record = self.record(host, now);
         // Lost since the question left: that is newer.
         let lost = !record.reachable && record.lost_at >= asked;
-        let offered = record.offerable;
+        let state = record.agent;
         if new || record.seen_at < asked {
-            record.offerable = agent.active;
+            record.agent = agent.state;
         }
-        let changed = record.listed(agent, ours) || offered != record.offerable;
-        let back = agent.active && !lost && record.seen(now);
+        let changed = record.listed(agent, ours, of_role) || state != record.agent;
+        let back = agent.state == AgentState::Active && !lost && record.seen(now);
         let drain = self.is_named(host, &agent.hostname);
         if new || changed || back || drain {
             self.note(host.clone());

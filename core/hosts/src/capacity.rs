@@ -24,8 +24,9 @@ impl Hosts {
                 ..
             } = self.ledger.used(id);
             let capacity = record.capacity();
-            let open =
-                record.offerable && !draining.contains_key(id) && !self.pools.is_unknown(record.hostname());
+            let open = record.is_offerable()
+                && !draining.contains_key(id)
+                && !self.pools.is_unknown(record.hostname());
             let usable = if open { record.room(used) } else { used };
             let kept = self.is_kept(record);
             let host_pool = self.pools.has_others().then(|| self.pools.of(id));
@@ -60,7 +61,21 @@ impl Hosts {
             out.largest_host = out.largest_host.max_each(capacity);
             out.hosts = out.hosts.saturating_add(1);
         }
+        out.sharing = self.sharing.clone();
+        self.limit_by_quota(&mut out);
         // An agent may claim what no machine has.
         out.bounded(Resources::of_each(MOST_COUNTED))
+    }
+
+    /// Mesos never offers our role more than its quota allows. What our tasks have already they keep.
+    fn limit_by_quota(&self, capacity: &mut Capacity) {
+        let most = self.sharing.ceiling().max_each(capacity.used);
+        let parts = capacity.host_pools.values_mut().map(|part| &mut part.total);
+        let sums = [&mut capacity.total, &mut capacity.without_gpus.total];
+        for sum in sums.into_iter().chain(parts) {
+            *sum = sum.min_each(most);
+        }
+        capacity.largest_free = capacity.largest_free.min_each(most.minus(capacity.used));
+        capacity.closed = capacity.closed.min_each(most.minus(capacity.total));
     }
 }

@@ -229,6 +229,8 @@ pub enum Event {
         agents: Vec<super::Agent>,
         /// Those that the master knows and that are not back since it was elected (R117).
         awaited: Vec<HostId>,
+        /// What it told of other frameworks.
+        sharing: super::ListedSharing,
     },
     /// The master does not list its agents to us: that needs a permission that we have not, or it cannot.
     Unlisted {

@@ -10,10 +10,12 @@ use crate::event::OfferId;
 use crate::ledger::{Ledger, Need};
 use crate::pools::Pools;
 use crate::record::Record;
+use crate::sharing::OfferedBefore;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
 use crate::volumes::Volumes;
 use echelon_core_model::cluster::{GpuHosts, Host, HostView, LeftOut, Maintenance, Slack};
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,6 +50,9 @@ pub struct Hosts {
     pub(crate) misfits: Vec<OfferId>,
     pub(crate) volumes: Volumes,
     pub(crate) listing: Listing,
+    /// How the cluster is shared with other frameworks.
+    pub(crate) sharing: Sharing,
+    pub(crate) offered_before: OfferedBefore,
     /// Agents that are listed no more, with another one at their address.
     pub(crate) replaced: BTreeSet<HostId>,
     /// Those of them that were not asked for yet.
@@ -91,6 +96,8 @@ impl Hosts {
             misfits: Vec::new(),
             volumes: Volumes::default(),
             listing: Listing::default(),
+            sharing: Sharing::default(),
+            offered_before: OfferedBefore::default(),
             replaced: BTreeSet::new(),
             newly_replaced: Vec::new(),
             changed: BTreeSet::new(),
@@ -392,7 +399,7 @@ impl Hosts {
     /// The hosts on which something may be placed sooner or later: they can be reached, and are not to be left.
     #[must_use]
     pub fn open_to_all(&self, now: Timestamp) -> Vec<HostView> {
-        let open = self.reachable().filter(|(_, record)| record.offerable);
+        let open = self.reachable().filter(|(_, record)| record.is_offerable());
         let views = open.map(|(id, record)| self.view(id, record, now));
         views.filter(|view| !view.draining).collect()
     }

@@ -29,7 +29,11 @@ impl Hosts {
             }
             Event::Operated(call) => self.on_agent_call(call, None),
             // What operators are told is no sign of the subscription.
-            Event::Agents { agents, awaited } => self.on_agents(agents, awaited, now),
+            Event::Agents {
+                agents,
+                awaited,
+                sharing,
+            } => self.on_agents(agents, awaited, sharing, now),
             Event::Unlisted { .. } => self.on_unlisted(now),
             Event::Disconnected { .. } | Event::Refused { .. } => self.void_offers(now),
             Event::Subscribed { .. } => {

@@ -6,6 +6,7 @@ use crate::event::Offer;
 use crate::ledger::Used;
 use echelon_core_model::cluster::{Host, HostView, LeftOut, Slack};
 use echelon_core_model::host_pool::HostPlace;
+use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{HostId, HostPoolName, PortSet, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,9 @@ pub struct Record {
     /// What the master says that it has.
     pub listed: Option<Resources>,
     /// What others were last told to hold of the capacity.
-    others: Resources,
+    others: Others,
+    /// What the last list told to be offered to others.
+    offered_before: Resources,
     /// What it lends. It may want that back at any time, so the newest sign counts and not the most that was seen.
     pub lent: Resources,
     /// Whether Mesos has contact with it.
@@ -41,8 +44,8 @@ pub struct Record {
     pub seen_at: Timestamp,
     /// When it was last lost.
     pub lost_at: Timestamp,
-    /// The master may offer it; otherwise it waits for its connection, or an operator does not want that.
-    pub offerable: bool,
+    /// Whether its master offers what it has.
+    pub agent: AgentState,
 }
 
 impl Record {
@@ -58,12 +61,13 @@ impl Record {
             believed: Resources::ZERO,
             grown_at: now,
             listed: None,
-            others: Resources::ZERO,
+            others: Others::default(),
+            offered_before: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: true,
             seen_at: now,
             lost_at: Timestamp::default(),
-            offerable: true,
+            agent: AgentState::Active,
         }
     }
 
@@ -79,23 +83,25 @@ impl Record {
             believed: row.capacity,
             grown_at: Timestamp::default(),
             listed: None,
-            others: Resources::ZERO,
+            others: Others::default(),
+            offered_before: Resources::ZERO,
             lent: Resources::ZERO,
             reachable: row.reachable,
             seen_at: row.seen_at,
             lost_at: Timestamp::default(),
-            offerable: true,
+            agent: AgentState::Active,
         }
     }
 
     /// Takes name and attributes from an offer; whether anything is new. A restarted agent may have more attributes (R120).
     pub fn described_by(&mut self, offer: &Offer, now: Timestamp) -> bool {
         let same = self.reachable
+            && self.agent == AgentState::Active
             && self.hostname == offer.hostname
             && self.address == offer.address
             && self.has_attributes(&offer.attributes);
         self.seen(now);
-        self.offerable = true;
+        self.agent = AgentState::Active;
         match &mut self.ports {
             Some(known) if known.covers(&offer.ports) => {}
             known => *known = Some(known.take().unwrap_or_default().union(&offer.ports)),
@@ -108,10 +114,18 @@ impl Record {
         !same
     }
 
-    /// Takes in what the master lists of it. `ours` is what our tasks held there when it was listed. Whether its row is to be
-    /// written.
-    pub fn listed(&mut self, agent: &Agent, ours: Resources) -> bool {
+    /// Takes in what the master lists of it. `ours` is what our tasks held there when it was listed, and `offered_of_role` what was
+    /// offered to other frameworks of our role. Whether its row is to be written.
+    pub fn listed(&mut self, agent: &Agent, ours: Resources, offered_of_role: Resources) -> bool {
+        let offered = agent.others.offered.plus(offered_of_role);
+        let others = Others {
+            used: agent.others.used.plus(agent.of_role.minus(ours)),
+            // An offer that is on its way back to the master is in one list only.
+            offered: offered.min_each(self.offered_before),
+        };
+        self.offered_before = offered;
         let same = self.capacity == agent.total
+            && self.others == others
             && self.hostname == agent.hostname
             && self.address == agent.address
             && self.has_attributes(&agent.attributes);
@@ -122,7 +136,7 @@ impl Record {
         }
         (self.capacity, self.believed) = (agent.total, agent.total);
         self.listed = Some(agent.total);
-        self.others = agent.others.plus(agent.of_role.minus(ours));
+        self.others = others;
         self.lent = agent.lent;
         if self.ports.as_ref() != Some(&agent.ports) {
             self.ports = Some(agent.ports.clone());
@@ -206,7 +220,7 @@ impl Record {
     /// What there is for us: not what others hold, and at least what our tasks do. A launch that was lost is counted while its room
     /// is offered again: where the master has told what there is, both together make it no larger.
     pub fn room(&self, used: Resources) -> Resources {
-        let left = if self.offerable {
+        let left = if self.is_offerable() {
             self.owned()
         } else {
             Resources::ZERO
@@ -214,9 +228,14 @@ impl Record {
         left.max_each(used)
     }
 
-    /// What others do not hold of it, whether the master offers it or not.
+    /// What tasks of others do not use of it, whether the master offers it or not.
     pub fn owned(&self) -> Resources {
-        self.listed.unwrap_or(self.capacity).minus(self.others)
+        self.listed.unwrap_or(self.capacity).minus(self.others.used)
+    }
+
+    /// Whether the master may offer it: it is connected, and no operator of Mesos wants it empty.
+    pub fn is_offerable(&self) -> bool {
+        self.agent == AgentState::Active
     }
 
     /// All ports that it is known to have.
@@ -247,6 +266,7 @@ impl Record {
             },
             draining: false,
             kept: false,
+            others: self.others,
             ports: PortSet::new(),
             ports_left: None,
         }
@@ -272,6 +292,8 @@ impl Record {
                 attributes: self.attributes_left_out,
                 volumes: 0,
             },
+            others: self.others,
+            agent: self.agent,
         }
     }
 }

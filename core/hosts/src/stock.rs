@@ -40,6 +40,8 @@ pub struct Stock {
     next: Arrival,
     closed: BTreeSet<OfferId>,
     closed_order: VecDeque<OfferId>,
+    /// What was open and was closed since all agents were asked for, by host; `None` while no list is awaited.
+    closed_since: Option<BTreeMap<HostId, Resources>>,
     tally: Tally,
 }
 
@@ -87,7 +89,31 @@ impl Stock {
                 self.with_reserved.remove(&offer.host);
             }
         }
+        self.note_closed(&offer);
         self.tally.end(end, now.since(offer.since));
+    }
+
+    /// From now on it is counted what is closed.
+    pub fn count_closed(&mut self) {
+        self.closed_since = Some(BTreeMap::new());
+    }
+
+    /// It is counted no more.
+    pub fn stop_counting(&mut self) {
+        self.closed_since = None;
+    }
+
+    /// What was open of a host and was closed since it is counted.
+    pub fn closed_of(&self, host: &HostId) -> Resources {
+        let counted = self.closed_since.as_ref().and_then(|all| all.get(host));
+        counted.copied().unwrap_or(Resources::ZERO)
+    }
+
+    fn note_closed(&mut self, offer: &Open) {
+        if let Some(all) = &mut self.closed_since {
+            let sum = all.entry(offer.host.clone()).or_default();
+            *sum = sum.plus(offer.resources);
+        }
     }
 
     /// Closes all offers of a host; their ids.
@@ -146,10 +172,13 @@ impl Stock {
 
     /// Forgets everything but what was counted and spoken for: another subscription has offers of its own.
     pub fn clear(&mut self, now: Timestamp) {
-        for offer in self.open.values() {
+        let open = std::mem::take(&mut self.open);
+        for offer in open.values() {
+            self.note_closed(offer);
             self.tally.end(End::Void, now.since(offer.since));
         }
         *self = Self {
+            closed_since: self.closed_since.take(),
             spoken_for: std::mem::take(&mut self.spoken_for),
             next: self.next,
             tally: self.tally,

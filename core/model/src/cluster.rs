@@ -9,6 +9,7 @@ use crate::host_pool::{HostPlace, HostPoolWishes};
 use crate::id::{ClusterId, Epoch, HostId, HostPoolName, Version, VolumeId};
 use crate::ports::PortSet;
 use crate::resources::Resources;
+use crate::sharing::{AgentState, Others, Sharing};
 use crate::time::Timestamp;
 use crate::volume::{HostVolume, VolumeWish};
 use std::collections::BTreeMap;
@@ -148,7 +149,7 @@ pub struct ClusterState {
 }
 
 /// What a shard has reported of its cluster's hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedCapacity {
     /// What they have.
     pub total: Resources,
@@ -158,6 +159,8 @@ pub struct ReportedCapacity {
     pub hosts: u32,
     /// The most of each kind on one of them.
     pub largest_host: Resources,
+    /// How the cluster is shared with other frameworks.
+    pub sharing: Sharing,
 }
 
 impl From<&Capacity> for ReportedCapacity {
@@ -167,6 +170,7 @@ impl From<&Capacity> for ReportedCapacity {
             used: of.used,
             hosts: of.hosts,
             largest_host: of.largest_host,
+            sharing: of.sharing.clone(),
         }
     }
 }
@@ -248,6 +252,10 @@ pub struct Host {
     pub place: HostPlace,
     /// What of it the row has no place for.
     pub left_out: LeftOut,
+    /// What other frameworks hold of it, as its master listed it last.
+    pub others: Others,
+    /// Whether Mesos offers what it has.
+    pub agent: AgentState,
 }
 
 /// How much of a host did not fit into its row.
@@ -388,6 +396,8 @@ pub struct HostView {
     pub draining: bool,
     /// It has GPUs and is kept for work that asks for some.
     pub kept: bool,
+    /// What other frameworks hold of it.
+    pub others: Others,
     /// Ports of its open offers. Filled in where the problem at hand wants ports.
     pub ports: PortSet,
     /// Ports that our tasks leave of all that it ever offered; `None` before its first offer, or where nobody wants ports.

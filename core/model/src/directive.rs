@@ -16,6 +16,7 @@ use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::restart::GroupRestarts;
 use crate::rollout::Rollout;
+use crate::sharing::Sharing;
 use crate::starts::StartCounts;
 use crate::store::Leadership;
 use crate::time::{Span, Timestamp};
@@ -280,6 +281,8 @@ pub struct Capacity {
     pub hosts: u32,
     /// The number of the mass loss for which replacements wait.
     pub loss: Option<u64>,
+    /// How it is shared with other frameworks. What they hold and what quota forbids is in no sum.
+    pub sharing: Sharing,
 }
 
 impl Capacity {

@@ -56,6 +56,7 @@ pub mod run;
 pub mod runtime;
 pub mod schedule;
 pub mod seldom;
+pub mod sharing;
 pub mod siting;
 pub mod spec;
 pub mod spec_digest;

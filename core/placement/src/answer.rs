@@ -71,8 +71,20 @@ pub struct Obstacles {
     pub room: u32,
     /// Hosts with enough room by our count, but without the ports.
     pub ports: u32,
+    /// Hosts that tasks of other frameworks fill.
+    pub used_by_others: u32,
+    /// Hosts with enough room, which is offered to other frameworks.
+    pub offered_to_others: u32,
     /// Hosts with enough room by our count, of which too little is offered at the moment.
     pub offer: u32,
+}
+
+impl Obstacles {
+    /// Hosts with enough room by our count and the ports, which is not offered to us.
+    #[must_use]
+    pub const fn not_offered(&self) -> u32 {
+        self.offer + self.offered_to_others + self.used_by_others
+    }
 }
 
 /// How an answer came about.
@@ -118,6 +130,8 @@ impl fmt::Display for Obstacles {
             capacity,
             room,
             ports,
+            used_by_others,
+            offered_to_others,
             offer,
         } = self;
         write!(f, "{hosts} {}", if *hosts == 1 { "host" } else { "hosts" })?;
@@ -134,6 +148,8 @@ impl fmt::Display for Obstacles {
             (capacity, "too small"),
             (room, "full"),
             (ports, "without the ports"),
+            (used_by_others, "used by other frameworks"),
+            (offered_to_others, "offered to other frameworks"),
             (offer, "not offered"),
         ];
         let mut sign = ": ";

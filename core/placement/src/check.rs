@@ -335,7 +335,7 @@ impl<'a> Judge<'a> {
             let o = &u.hosts;
             let rules = [o.affinity, o.anti_affinity, o.exclusive, o.max_per];
             let closed = [o.host_pool, o.constraint, o.kept, o.maintenance];
-            let room = [o.slack, o.capacity, o.room, o.ports, o.offer];
+            let room = [o.slack, o.capacity, o.room, o.ports, o.not_offered()];
             let counted = rules.iter().chain(&closed).chain(&room).sum::<u32>() == o.hosts;
             // It waits for another group, whose reason is judged.
             if matches!(u.reason.code, ReasonCode::GangWaits | ReasonCode::GangTopology) {

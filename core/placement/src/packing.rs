@@ -8,6 +8,7 @@ use crate::hosts::Hosts;
 use crate::problem::{Problem, Wanted};
 use crate::{Choice, place};
 use echelon_core_model::cluster::{HostView, Slack};
+use echelon_core_model::sharing::Others;
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{HostId, HostPoolName, JobId, Kind, PortSet, Resources};
 use offline::{Fit, Order};
@@ -190,6 +191,7 @@ fn view(n: u32, room: Resources) -> HostView {
         slack: Slack::default(),
         draining: false,
         kept: room.gpus > 0,
+        others: Others::default(),
         ports: PortSet::new(),
         ports_left: None,
     }

@@ -14,6 +14,7 @@ use crate::search::{Search, Seated};
 use crate::strategy::{self, Strategy};
 use crate::together::{Region, Regions};
 use echelon_core_model::host_pool::HostPoolChoice;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::siting::{Constraint, Preference};
 use echelon_core_model::{
     GroupName, InstanceId, InstanceNumber, JobId, RangeSet, Reason, ReasonCode, Resources,
@@ -59,6 +60,7 @@ pub fn place_by(problem: &Problem, table: &[&'static dyn Strategy]) -> (Answer, 
     let groups = in_order(&problem.groups, &mut report.problems);
     let mut seating = Seating {
         table,
+        sharing: &problem.sharing,
         room: Room::new(&problem.hosts, &problem.otherwise),
         others: Others::new(&problem.others),
         classes: BTreeMap::new(),
@@ -90,6 +92,7 @@ pub fn place_by(problem: &Problem, table: &[&'static dyn Strategy]) -> (Answer, 
 
 struct Seating<'a, 't> {
     table: &'t [&'static dyn Strategy],
+    sharing: &'a Sharing,
     room: Room<'a>,
     others: Others<'a>,
     /// Hosts by what groups are spread over and prefer.
@@ -225,7 +228,10 @@ impl<'a> Seating<'a, '_> {
             if !short && !self.seat_some(wanted, None).0.is_empty() {
                 short = true;
                 let rules = Rules::new(wanted, &self.others, &self.room);
-                why = Some((&wanted.group, explain(&rules, &self.others, &self.room)));
+                why = Some((
+                    &wanted.group,
+                    explain(&rules, &self.others, &self.room, self.sharing),
+                ));
             }
         }
         let farthest = gang.first().map(|w| &w.together).filter(|t| t.required);
@@ -303,7 +309,7 @@ impl<'a> Seating<'a, '_> {
         let mut known: BTreeMap<Class<'a>, (Reason, Obstacles)> = BTreeMap::new();
         for (wanted, numbers) in std::mem::take(&mut self.left_over) {
             let rules = Rules::new(wanted, &self.others, &self.room);
-            let why = || explain(&rules, &self.others, &self.room);
+            let why = || explain(&rules, &self.others, &self.room, self.sharing);
             let (reason, hosts) = if rules.are_of_hosts_alone() {
                 known.entry(class_of(wanted)).or_insert_with(why).clone()
             } else {

@@ -4,6 +4,7 @@
 use crate::hosts::Hosts;
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::PortWishes;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::siting::{Affinity, Constraint, Siting};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceNumber, JobId, Resources};
@@ -21,6 +22,8 @@ pub struct Problem {
     pub hosts: Arc<Hosts>,
     /// Those of them that are otherwise in this question only: what is held for somebody is set aside.
     pub otherwise: Vec<HostView>,
+    /// How their cluster is shared with other frameworks.
+    pub sharing: Sharing,
     /// What is on hosts of groups that any of these minds, or that mind others. Of a group's own job none of it counts.
     pub others: Vec<Neighbour>,
 }

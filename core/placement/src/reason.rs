@@ -11,6 +11,7 @@ use crate::rules::{Rule, Rules};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::ports::choose;
 use echelon_core_model::reason::Shortfall;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::siting::Constraint;
 use echelon_core_model::{Kind, Reason, ReasonCode, Resources};
 
@@ -24,6 +25,8 @@ enum Obstacle {
     Capacity,
     Room,
     Ports,
+    UsedByOthers,
+    OfferedToOthers,
     Offer,
 }
 
@@ -35,7 +38,12 @@ impl Obstacle {
 }
 
 /// The reason and the obstacles, host by host. `O(hosts)`, and as much again for each rule and kind that could be changed.
-pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reason, Obstacles) {
+pub fn explain(
+    rules: &Rules<'_>,
+    others: &Others<'_>,
+    room: &Room<'_>,
+    sharing: &Sharing,
+) -> (Reason, Obstacles) {
     let wanted = rules.wanted();
     let n = room.hosts().len();
     let mut obstacles = Obstacles {
@@ -61,13 +69,11 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
         Reason::new(ReasonCode::HostConstraint).at(broken_rule(&wanted.constraints, room))
     } else if !is_any_open {
         Reason::new(closed(&obstacles)).at(obstacles.to_string())
-    } else if obstacles.offer > 0 {
+    } else if obstacles.not_offered() > 0 {
         let mut offered = Lacking::default();
         let open = (0..n).filter(|host| !obstacle(rules, *host, room).0.closes());
         open.for_each(|h| offered.note(wanted.resources, at(wanted, h, room.offered(h), room)));
-        offered
-            .told(ReasonCode::AwaitingOffer, wanted.resources)
-            .at(obstacles.to_string())
+        not_offered(rules, room, (&obstacles, offered), sharing)
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
@@ -81,10 +87,62 @@ pub fn explain(rules: &Rules<'_>, others: &Others<'_>, room: &Room<'_>) -> (Reas
     (with_hint(reason, rules, (others, room)), obstacles)
 }
 
+/// Why hosts with enough room are not offered to us, by what their master has told last.
+fn not_offered(
+    rules: &Rules<'_>,
+    room: &Room<'_>,
+    (obstacles, offered): (&Obstacles, Lacking),
+    sharing: &Sharing,
+) -> Reason {
+    let shape = rules.wanted().resources;
+    let ours = (0..room.hosts().len()).fold(Resources::ZERO, |sum, host| {
+        let used = room.view(host).map_or(Resources::ZERO, |view| view.used);
+        sum.plus(used).plus(room.taken(host).0)
+    });
+    if let Some(limit) = sharing.limit_for(shape, ours) {
+        let kind = limit.kind;
+        let short = Shortfall {
+            kind,
+            have: limit.ours.saturating_sub(ours.get(kind)),
+            need: shape.get(kind),
+        };
+        return Reason::new(ReasonCode::MesosQuota).short(short).at(format!(
+            "the limit of role {} is {}",
+            limit.role,
+            kind.show(limit.limit)
+        ));
+    }
+    if obstacles.offer > 0 {
+        let reason = offered.told(ReasonCode::AwaitingOffer, shape);
+        return reason.at(obstacles.to_string());
+    }
+    let code = if obstacles.offered_to_others > 0 {
+        ReasonCode::OfferedToOthers
+    } else {
+        ReasonCode::UsedByOthers
+    };
+    let reason = offered.told(code, shape);
+    let kind = reason.shortfall.as_ref().map_or(Kind::Cpus, |short| short.kind);
+    let roles = sharing.roles_in_words(kind);
+    reason.at(if roles.is_empty() {
+        obstacles.to_string()
+    } else {
+        format!("{roles}; {obstacles}")
+    })
+}
+
 /// What would let one of it begin, if it is not only an offer that is awaited.
 fn with_hint(reason: Reason, rules: &Rules<'_>, (others, room): (&Others<'_>, &Room<'_>)) -> Reason {
     // That one more of a gang would find a host is no help to it.
-    if rules.wanted().gang || matches!(reason.code, ReasonCode::AwaitingOffer | ReasonCode::NoHosts) {
+    let is_of_mesos = matches!(
+        reason.code,
+        ReasonCode::AwaitingOffer
+            | ReasonCode::MesosQuota
+            | ReasonCode::UsedByOthers
+            | ReasonCode::OfferedToOthers
+            | ReasonCode::NoHosts
+    );
+    if rules.wanted().gang || is_of_mesos {
         return reason;
     }
     match (hint::smallest_change(rules, others, room), reason.detail.clone()) {
@@ -123,6 +181,8 @@ fn counter(of: &mut Obstacles, o: Obstacle) -> &mut u32 {
         Obstacle::Capacity => &mut of.capacity,
         Obstacle::Room => &mut of.room,
         Obstacle::Ports => &mut of.ports,
+        Obstacle::UsedByOthers => &mut of.used_by_others,
+        Obstacle::OfferedToOthers => &mut of.offered_to_others,
         Obstacle::Offer => &mut of.offer,
     }
 }
@@ -172,6 +232,10 @@ fn lack(
         Obstacle::Room
     } else if lacks_ports(&wanted.ports, host, room) {
         Obstacle::Ports
+    } else if !need.fits(left.minus(view.others.used)) {
+        Obstacle::UsedByOthers
+    } else if !need.fits(left.minus(view.others.sum())) {
+        Obstacle::OfferedToOthers
     } else {
         Obstacle::Offer
     }

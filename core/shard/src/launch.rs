@@ -8,6 +8,7 @@ use crate::picture::{At, RunAt};
 use echelon_core_hosts::{self as hosts, Call, Launch, Need, TaskStatus};
 use echelon_core_jobs::{News, Told, Whom, hear};
 use echelon_core_model::instance::Run;
+use echelon_core_model::sharing::AgentState;
 use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState};
 use std::collections::BTreeSet;
 
@@ -198,7 +199,7 @@ impl Shard {
         self.hosts.on_event(event, self.now);
         if let hosts::Event::Agents { agents, .. } = event {
             // Nothing else announces an agent that came back to a new master while offers are suppressed.
-            for agent in agents.iter().filter(|a| a.active) {
+            for agent in agents.iter().filter(|a| a.state == AgentState::Active) {
                 self.losses.note_there(&agent.hostname, self.now);
                 // An offer may have let its capacity look larger than it is.
                 self.note_offered_again(&agent.host);

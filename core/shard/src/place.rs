@@ -186,6 +186,7 @@ impl Shard {
             groups,
             hosts,
             otherwise,
+            sharing: self.hosts.sharing().clone(),
             others,
         }));
     }

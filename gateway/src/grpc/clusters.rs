@@ -246,7 +246,7 @@ fn named_group(group: &v1::GroupWork) -> String {
 }
 
 fn removal_facts(view: &ClusterView, work: &v1::ClusterWork, volumes: Option<u64>) -> RemovalFacts {
-    let reported = view.state.as_ref().and_then(|state| state.reported);
+    let reported = view.state.as_ref().and_then(|state| state.reported.as_ref());
     RemovalFacts {
         is_unused: view.heartbeat.is_none() && reported.is_none(),
         is_reported: work.reported,

@@ -7,7 +7,9 @@ use crate::context::Gateway;
 use echelon_core_gateway::ApiError;
 use echelon_core_gateway::clusters::{ClusterView, get_cluster, list_clusters};
 use echelon_core_gateway::hosts::list_hosts;
+use echelon_core_model::cluster::Host;
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::sharing::{AgentState, Others, Sharing};
 use echelon_core_model::unconfirmed::unconfirmed_for;
 use echelon_proto::convert::cluster::event_time;
 use maud::{Markup, html};
@@ -82,6 +84,37 @@ pub(super) async fn all(gateway: &Gateway, fields: &Fields) -> Result<Page, ApiE
     })
 }
 
+/// Whether a host can be reached, and what operators of Mesos have done with its agent.
+fn state(host: &Host) -> Markup {
+    html! {
+        @if !host.reachable { span.bad { "silent" } }
+        @else if matches!(host.agent, AgentState::Active | AgentState::Disconnected) { span.ok { "reachable" } }
+        @else { span.warn { "reachable, " (host.agent.word()) " in Mesos" } }
+    }
+}
+
+/// What other frameworks of its Mesos hold, and what quota allows.
+fn sharing(of: &Sharing) -> Markup {
+    html! {
+        @if !of.roles.is_empty() {
+            dt { "Other frameworks" }
+            dd {
+                @for share in &of.roles { "role " (share.role) ": " (others(&share.held)) br; }
+                @if of.roles_left_out > 0 { (of.roles_left_out) " more roles" }
+            }
+        }
+        @for limit in of.limits.iter().flatten() {
+            dt { "Quota of role " (limit.role) }
+            dd { (limit.kind.show(limit.limit)) " " (limit.kind) ", for Echelon " (limit.kind.show(limit.ours)) }
+        }
+    }
+}
+
+fn others(held: &Others) -> String {
+    let cpus = Kind::Cpus.show(held.sum().cpus);
+    format!("{cpus} cpus, {}", Kind::Memory.show(held.sum().memory))
+}
+
 pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Result<Page, ApiError> {
     let view = get_cluster(&gateway.facts, wanted).await?;
     let hosts = list_hosts(
@@ -102,6 +135,7 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
                 dt { "Shard" } dd { (beat.address) ", epoch " (beat.epoch) }
                 dt { "Last event of Mesos" }
                 dd { @match event_time(beat) { Some(at) => (time(at)), None => "never" } }
+                @if let Some(reported) = view.state.as_ref().and_then(|s| s.reported.as_ref()) { (sharing(&reported.sharing)) }
                 @if let Some(why) = &beat.trouble { dt { "Trouble" } dd { span.bad { (why) } } }
                 @if let Some(loss) = &beat.loss { dt { "Mass loss" } dd {
                     span.bad { (loss.lost) " of " (loss.running) " running tasks lost at once, " (loss.missing) " still missing" }
@@ -116,14 +150,15 @@ pub(super) async fn one(gateway: &Gateway, wanted: &str, fields: &Fields) -> Res
             div.table { table {
                 thead { tr {
                     th { "Host" } th { "State" } th.number { "Tasks" } th.number { "Cpus used / all" }
-                    th.number { "Memory used / all" } th { "Last seen" }
+                    th.number { "Memory used / all" } th.number { "Others hold" } th { "Last seen" }
                 } }
                 tbody { @for host in hosts.items.iter().map(|h| &h.host) { tr {
                     td { (host.hostname) }
-                    td { @if host.reachable { span.ok { "reachable" } } @else { span.bad { "silent" } } }
+                    td { (state(host)) }
                     td.number { (host.tasks) }
                     td.number { (room(Kind::Cpus, &host.used, &host.capacity)) }
                     td.number { (room(Kind::Memory, &host.used, &host.capacity)) }
+                    td.number { (others(&host.others)) }
                     td { (time(host.seen_at)) }
                 } } }
             } }

@@ -22,6 +22,8 @@ pub fn host(id: &str, tasks: u32) -> Host {
         volumes: Vec::new(),
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
         place: HostPlace::default(),
     }
 }

@@ -137,6 +137,7 @@ async fn add_east(storage: &dyn Store) {
             total: Resources::ZERO,
             used: Resources::ZERO,
             hosts: 3,
+            sharing: echelon_core_model::sharing::Sharing::default(),
             largest_host: Resources {
                 cpus: 4_000,
                 memory: 4_096,

@@ -1,10 +1,12 @@
-//! The answer of GET_AGENTS, as a master writes it in JSON, read as the message that it is. What we do not use is skipped.
+//! The answers of GET_AGENTS and GET_QUOTA, as a master writes them in JSON, read as the messages that they are. What we do not
+//! use is skipped.
 
 use echelon_core_hosts::Event;
 use echelon_proto::convert::mesos::agents_from_wire;
 use echelon_proto::mesos::v1::domain_info::FaultDomain;
 use echelon_proto::mesos::v1::domain_info::fault_domain::{RegionInfo, ZoneInfo};
 use echelon_proto::mesos::v1::master::response::{GetAgents, get_agents};
+use echelon_proto::mesos::v1::master::{QuotaConfig, QuotaStatus};
 use echelon_proto::mesos::v1::resource::disk_info::{Persistence, Source};
 use echelon_proto::mesos::v1::resource::reservation_info::Type as ReservationType;
 use echelon_proto::mesos::v1::resource::{
@@ -12,19 +14,64 @@ use echelon_proto::mesos::v1::resource::{
 };
 use echelon_proto::mesos::v1::value::{Range, Ranges, Scalar, Set, Text, Type};
 use echelon_proto::mesos::v1::{
-    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, Resource, ResourceProviderId,
+    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, DrainState, Resource, ResourceProviderId,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 
-/// The list of agents in an answer, as somebody of this role sees it.
+/// The list of agents in an answer, as a framework of this role sees it, with the quotas in another one where that was got.
 ///
 /// # Errors
-/// What is wrong with it, for people.
-pub fn read(body: &[u8], role: &str) -> Result<Event, String> {
+/// What is wrong with the list, for people. Quotas that cannot be read are not told.
+pub fn read(body: &[u8], quota: Option<&[u8]>, role: &str) -> Result<Event, String> {
     let answer: Answer = serde_json::from_slice(body).map_err(|e| e.to_string())?;
     let list = answer.get_agents.ok_or("it has no `get_agents`")?;
-    Ok(agents_from_wire(&list.into(), role))
+    let quota = quota.and_then(|body| serde_json::from_slice::<QuotaAnswer>(body).ok());
+    let quota = quota.map(|answer| QuotaStatus::from(answer.get_quota.status));
+    Ok(agents_from_wire(&list.into(), quota.as_ref(), role))
+}
+
+#[derive(Deserialize)]
+struct QuotaAnswer {
+    get_quota: GetQuota,
+}
+
+#[derive(Deserialize)]
+struct GetQuota {
+    status: Quotas,
+}
+
+#[derive(Deserialize)]
+struct Quotas {
+    #[serde(default)]
+    configs: Vec<QuotaOfRole>,
+}
+
+#[derive(Deserialize)]
+struct QuotaOfRole {
+    role: String,
+    #[serde(default)]
+    limits: BTreeMap<String, Number>,
+}
+
+impl From<Quotas> for QuotaStatus {
+    fn from(quotas: Quotas) -> Self {
+        let limits = |limits: BTreeMap<String, Number>| {
+            let limits = limits.into_iter();
+            limits
+                .map(|(name, limit)| (name, Scalar { value: limit.value }))
+                .collect()
+        };
+        let configs = quotas.configs.into_iter().map(|config| QuotaConfig {
+            role: config.role,
+            limits: limits(config.limits),
+            ..QuotaConfig::default()
+        });
+        Self {
+            configs: configs.collect(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -46,12 +93,19 @@ struct Listed {
     active: bool,
     #[serde(default)]
     deactivated: bool,
-    drain_info: Option<IgnoredAny>,
+    drain_info: Option<Drain>,
     pid: Option<String>,
     #[serde(default)]
     total_resources: Vec<Amount>,
     #[serde(default)]
     allocated_resources: Vec<Amount>,
+    #[serde(default)]
+    offered_resources: Vec<Amount>,
+}
+
+#[derive(Deserialize)]
+struct Drain {
+    state: String,
 }
 
 #[derive(Deserialize)]
@@ -172,10 +226,22 @@ impl From<Listed> for get_agents::Agent {
             agent_info: listed.agent_info.into(),
             active: listed.active,
             deactivated: Some(listed.deactivated),
-            drain_info: listed.drain_info.map(|_| DrainInfo::default()),
+            drain_info: listed.drain_info.map(Into::into),
             pid: listed.pid,
             total_resources: listed.total_resources.into_iter().map(Into::into).collect(),
             allocated_resources: listed.allocated_resources.into_iter().map(Into::into).collect(),
+            offered_resources: listed.offered_resources.into_iter().map(Into::into).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Drain> for DrainInfo {
+    fn from(drain: Drain) -> Self {
+        Self {
+            state: DrainState::from_str_name(&drain.state)
+                .unwrap_or(DrainState::Unknown)
+                .into(),
             ..Self::default()
         }
     }

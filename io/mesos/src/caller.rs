@@ -250,7 +250,13 @@ async fn send(
     let answer = channel.send(request, timing.answer).await?;
     let status = answer.status();
     if *call == Call::ListAgents && status.is_success() {
-        let listed = listed(line, answer.into_body()).await;
+        let listed = match whole(line, answer.into_body()).await {
+            Ok(agents) => {
+                let quota = quota(line, &mut channel).await;
+                read_list(line, agents, quota).await
+            }
+            Err(why) => Err(why),
+        };
         let failed = |why: String| Fate::Failed {
             why: format!("{}: the list of all agents: {why}", line.endpoint),
             refused: false,
@@ -261,15 +267,28 @@ async fn send(
     Ok((channel, Said::Words(status, said)))
 }
 
+/// The limits of all roles, as the master writes them. `None`: it does not tell us, and the list of agents is of use without them.
+async fn quota(line: &Line, channel: &mut Channel) -> Option<Bytes> {
+    let request = operator::quota_request(&line.config, &line.endpoint);
+    let answer = channel.send(request, line.config.timing.answer).await.ok()?;
+    let told = answer.status().is_success();
+    let body = whole(line, answer.into_body()).await.ok()?;
+    told.then_some(body)
+}
+
 /// Reads a list of agents. It may have many megabytes, so it is read beside the loop.
-async fn listed(line: &Line, body: Incoming) -> Result<Event, String> {
-    let (config, role) = (&line.config, line.config.framework.role.clone());
+async fn read_list(line: &Line, agents: Bytes, quota: Option<Bytes>) -> Result<Event, String> {
+    let role = line.config.framework.role.clone();
+    let read = tokio::task::spawn_blocking(move || agents::read(&agents, quota.as_deref(), &role));
+    read.await.map_err(|e| e.to_string())?
+}
+
+async fn whole(line: &Line, body: Incoming) -> Result<Bytes, String> {
+    let config = &line.config;
     let whole = Limited::new(body, config.limits.event_bytes).collect();
     let whole = timeout(config.timing.answer, whole).await;
     let late = |_| format!("it did not come within {:?}", config.timing.answer);
-    let bytes = whole.map_err(late)?.map_err(|e| e.to_string())?.to_bytes();
-    let read = tokio::task::spawn_blocking(move || agents::read(&bytes, &role));
-    read.await.map_err(|e| e.to_string())?
+    Ok(whole.map_err(late)?.map_err(|e| e.to_string())?.to_bytes())
 }
 
 fn fate(line: &Line, call: &Call, status: StatusCode, said: &str) -> Option<Fate> {

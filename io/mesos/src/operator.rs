@@ -13,12 +13,20 @@ use serde_json::json;
 
 const JSON: &str = "application/json";
 
+/// The question for the limits of all roles as a request.
+pub fn quota_request(config: &Config, endpoint: &Endpoint) -> Request<Full<Bytes>> {
+    to_operator(config, endpoint, json!({"type": "GET_QUOTA"}).to_string())
+}
+
 /// A call of the operator API as a request.
 pub fn request(config: &Config, endpoint: &Endpoint, call: &Call) -> Request<Full<Bytes>> {
-    let body = Bytes::from(body(call).unwrap_or_default());
+    to_operator(config, endpoint, body(call).unwrap_or_default())
+}
+
+fn to_operator(config: &Config, endpoint: &Endpoint, body: String) -> Request<Full<Bytes>> {
     let credential = config.operator.as_ref().or(config.credential.as_ref());
     let what = (endpoint.operator_path(), JSON);
-    post(endpoint, credential, what, &[], body)
+    post(endpoint, credential, what, &[], body.into())
 }
 
 fn body(call: &Call) -> Option<String> {

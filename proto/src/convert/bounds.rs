@@ -22,6 +22,7 @@ use echelon_core_model::pod::MAX_SIDECARS;
 use echelon_core_model::pool::MAX_POOLS;
 use echelon_core_model::restart::RESTART_RANGES;
 use echelon_core_model::runtime::MAX_PORTS;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::siting::MAX_RULES;
 use prost::{Message as _, Name};
 use prost_types::field_descriptor_proto::{Label, Type};
@@ -45,6 +46,8 @@ pub const MOST_ENTRIES: &[(&str, usize)] = &[
     ("ClassesOrder.classes", MAX_CLASSES),
     ("Cluster.health_causes", HealthCause::MOST),
     ("Cluster.labels", MAX_CLUSTER_LABELS),
+    ("Cluster.other_roles", Sharing::MOST_ROLES),
+    ("Cluster.quota_limits", Sharing::MOST_LIMITS),
     ("ClusterChoice.fail_over_only", MAX_SELECTORS),
     ("ClusterChoice.near", LABELS),
     ("ClusterChoice.only", MAX_SELECTORS),

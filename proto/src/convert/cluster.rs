@@ -1,11 +1,12 @@
 //! Clusters between the public wire and the model.
 
 use super::instance::health;
-use super::quantity::{duration, resources, timestamp};
+use super::quantity::{duration, held_by_others, kind, resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::Timestamp;
 use echelon_core_model::cluster::{Cluster, ClusterState, DesiredState, Heartbeat, MassLoss};
 use echelon_core_model::health::{ClusterHealth, Declaration, HealthCause};
+use echelon_core_model::sharing::{QuotaLimit, RoleShare};
 
 /// To the wire.
 #[must_use]
@@ -38,6 +39,7 @@ pub fn read_desired_state(number: i32) -> Option<DesiredState> {
 pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Heartbeat>) -> v1::Cluster {
     let observed = state.map(|s| &s.health);
     let reported = state.and_then(|s| s.reported.as_ref());
+    let limits = reported.and_then(|r| r.sharing.limits.as_ref());
     let silent = observed.filter(|h| h.health.is_silence());
     // What was declared of an earlier silence is over.
     let declared = c
@@ -78,6 +80,26 @@ pub fn cluster(c: &Cluster, state: Option<&ClusterState>, heartbeat: Option<&Hea
         shard_epoch: heartbeat.map_or(0, |h| h.epoch.0),
         trouble: heartbeat.and_then(|h| h.trouble.clone()).unwrap_or_default(),
         loss: heartbeat.and_then(|h| h.loss).map(|l| loss(&l, c.accepted_loss)),
+        other_roles: reported.map_or_else(Vec::new, |r| r.sharing.roles.iter().map(role_share).collect()),
+        other_roles_left_out: reported.map_or(0, |r| r.sharing.roles_left_out),
+        quota_limits: limits.map_or_else(Vec::new, |limits| limits.iter().map(quota_limit).collect()),
+        quota_known: limits.is_some(),
+    }
+}
+
+fn role_share(share: &RoleShare) -> v1::RoleShare {
+    v1::RoleShare {
+        role: share.role.clone(),
+        held: Some(held_by_others(&share.held)),
+    }
+}
+
+fn quota_limit(of: &QuotaLimit) -> v1::QuotaLimit {
+    v1::QuotaLimit {
+        role: of.role.clone(),
+        kind: kind(of.kind).into(),
+        limit: of.limit,
+        ours: of.ours,
     }
 }
 

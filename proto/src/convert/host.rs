@@ -1,11 +1,12 @@
 //! Hosts to the public wire.
 
-use super::quantity::{resources, timestamp};
+use super::quantity::{held_by_others, resources, timestamp};
 use crate::echelon::v1;
 use echelon_core_model::ClusterId;
 use echelon_core_model::cluster::Host;
 use echelon_core_model::drain::{AgentDrain, HostDrain, Left, Stays};
 use echelon_core_model::host_pool::HostMove;
+use echelon_core_model::sharing::AgentState;
 
 /// To the wire. `wish` and `to` are what operators want by now; the host tells what its shard has heard.
 #[must_use]
@@ -38,6 +39,18 @@ pub fn host(
         r#move: moving(h, to),
         attributes_left_out: h.left_out.attributes,
         volumes_left_out: h.left_out.volumes,
+        others: Some(held_by_others(&h.others)),
+        agent_state: agent_state(h.agent).into(),
+    }
+}
+
+const fn agent_state(state: AgentState) -> v1::AgentState {
+    match state {
+        AgentState::Active => v1::AgentState::Active,
+        AgentState::Disconnected => v1::AgentState::Disconnected,
+        AgentState::Deactivated => v1::AgentState::Deactivated,
+        AgentState::Draining => v1::AgentState::Draining,
+        AgentState::Drained => v1::AgentState::Drained,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Problems;
 use crate::echelon::v1;
 use echelon_core_model::resources::{Kind, Resources};
+use echelon_core_model::sharing::Others;
 use echelon_core_model::{Span, Timestamp};
 
 /// To the wire.
@@ -49,6 +50,15 @@ pub fn read_limit(r: Option<v1::ResourceLimit>) -> Resources {
         memory: r.memory_mib.unwrap_or(u64::MAX),
         disk: r.disk_mib.unwrap_or(u64::MAX),
         gpus: r.gpus_milli.unwrap_or(u64::MAX),
+    }
+}
+
+/// To the wire.
+#[must_use]
+pub fn held_by_others(of: &Others) -> v1::HeldByOthers {
+    v1::HeldByOthers {
+        used: Some(resources(&of.used)),
+        offered: Some(resources(&of.offered)),
     }
 }
 

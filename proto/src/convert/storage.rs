@@ -18,5 +18,6 @@ mod reason;
 mod restart;
 mod rollout;
 mod schedule;
+mod sharing;
 mod slice;
 mod spec;

@@ -34,6 +34,7 @@ use echelon_core_model::restart::{RestartPart, RestartProgress, Restarts};
 use echelon_core_model::rollout::{PastRollout, Rollout, RolloutProgress, RolloutState};
 use echelon_core_model::runtime::Port;
 use echelon_core_model::schedule::{Opening, Origin, ScheduleState};
+use echelon_core_model::sharing::{AgentState, Others, QuotaLimit, RoleShare, Sharing};
 use echelon_core_model::spec::{JobKind, OnSilence};
 use echelon_core_model::spec_digest::SpecDigest;
 use echelon_core_model::start_ban::{StartBan, StartBans};
@@ -735,13 +736,48 @@ pub fn cluster_state() -> impl Strategy<Value = ClusterState> {
 }
 
 fn reported_capacity() -> impl Strategy<Value = ReportedCapacity> {
-    let fields = (resources(), resources(), any::<u32>(), resources());
-    fields.prop_map(|(total, used, hosts, largest_host)| ReportedCapacity {
+    let fields = (resources(), resources(), any::<u32>(), resources(), sharing());
+    fields.prop_map(|(total, used, hosts, largest_host, sharing)| ReportedCapacity {
         total,
         used,
         hosts,
         largest_host,
+        sharing,
     })
+}
+
+pub fn others() -> impl Strategy<Value = Others> {
+    (resources(), resources()).prop_map(|(used, offered)| Others { used, offered })
+}
+
+pub fn sharing() -> impl Strategy<Value = Sharing> {
+    let role = (text(), others()).prop_map(|(role, held)| RoleShare { role, held });
+    let amount = || resources().prop_map(|r| r.cpus);
+    let limit =
+        (text(), select(Kind::ALL.to_vec()), amount(), amount()).prop_map(|(role, kind, limit, ours)| {
+            QuotaLimit {
+                role,
+                kind,
+                limit,
+                ours,
+            }
+        });
+    let limits = of(vec(limit, 0..3));
+    (vec(role, 0..3), any::<u32>(), limits).prop_map(|(roles, roles_left_out, limits)| Sharing {
+        roles,
+        roles_left_out,
+        limits,
+    })
+}
+
+fn agent_state() -> impl Strategy<Value = AgentState> {
+    prop_oneof![
+        Just(AgentState::Active),
+        Just(AgentState::Disconnected),
+        Just(AgentState::Deactivated),
+        Just(AgentState::Draining),
+        Just(AgentState::Drained),
+    ]
 }
 
 pub fn mass_loss() -> impl Strategy<Value = MassLoss> {
@@ -781,7 +817,13 @@ pub fn heartbeat() -> impl Strategy<Value = Heartbeat> {
 }
 
 pub fn host() -> impl Strategy<Value = Host> {
-    let first = (host_id(), text(), text(), resources(), resources());
+    let first = (
+        host_id(),
+        text(),
+        text(),
+        resources(),
+        (resources(), others(), agent_state()),
+    );
     let maintenance = (at(), of(at())).prop_map(|(from, until)| Maintenance { from, until });
     let rest = (
         any::<u32>(),
@@ -793,29 +835,33 @@ pub fn host() -> impl Strategy<Value = Host> {
         of(drain_state()),
         host_pools::place(),
     );
-    (first, rest).prop_map(|((id, hostname, address, capacity, used), rest)| {
-        let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain, place) = rest;
-        let left_out = LeftOut {
-            attributes: tasks / 3,
-            volumes: tasks / 5,
-        };
-        Host {
-            id,
-            hostname,
-            address,
-            capacity,
-            used,
-            tasks,
-            attributes,
-            reachable,
-            seen_at,
-            maintenance,
-            volumes,
-            drain,
-            place,
-            left_out,
-        }
-    })
+    (first, rest).prop_map(
+        |((id, hostname, address, capacity, (used, others, agent)), rest)| {
+            let (tasks, attributes, reachable, seen_at, maintenance, volumes, drain, place) = rest;
+            let left_out = LeftOut {
+                attributes: tasks / 3,
+                volumes: tasks / 5,
+            };
+            Host {
+                id,
+                hostname,
+                address,
+                capacity,
+                used,
+                tasks,
+                attributes,
+                reachable,
+                seen_at,
+                maintenance,
+                volumes,
+                drain,
+                place,
+                left_out,
+                others,
+                agent,
+            }
+        },
+    )
 }
 
 pub fn shard_row() -> impl Strategy<Value = ShardRow> {

@@ -1,12 +1,14 @@
 //! Operator calls that change the cluster, as the master's `/api/v1` takes them (section 11 of the rules). What they show
 //! is in `view`.
 
+use crate::amount::from_thousandths;
 use crate::cluster::Cluster;
 use crate::id::{AgentId, FrameworkId};
 use crate::request::Response;
 use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::master;
-use echelon_proto::mesos::v1::master::{Call, QuotaConfig, call, response};
+use echelon_proto::mesos::v1::master::{Call, QuotaConfig, QuotaStatus, call, response};
+use echelon_proto::mesos::v1::value::Scalar;
 use std::collections::BTreeMap;
 
 impl Cluster {
@@ -106,6 +108,31 @@ impl Cluster {
             .collect();
         let words = format!("Invalid QuotaConfig for role '{}'", config.role);
         valid(self.set_quota(&config.role, &limits, now), &words).map(|_| ())
+    }
+
+    /// The answer of GET_QUOTA.
+    #[must_use]
+    pub fn get_quota(&self) -> master::Response {
+        let scalar = |amount: u64| Scalar {
+            value: from_thousandths(amount),
+        };
+        let quotas = self.master.decrees.quotas.iter();
+        let configs = quotas.map(|(role, limits)| QuotaConfig {
+            role: role.clone(),
+            limits: limits
+                .iter()
+                .map(|(name, limit)| (name.clone(), scalar(*limit)))
+                .collect(),
+            ..Default::default()
+        });
+        let status = QuotaStatus {
+            configs: configs.collect(),
+        };
+        master::Response {
+            r#type: Some(response::Type::GetQuota.into()),
+            get_quota: Some(response::GetQuota { status }),
+            ..Default::default()
+        }
     }
 
     /// The answer of GET_MAINTENANCE_STATUS.

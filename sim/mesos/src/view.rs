@@ -143,14 +143,12 @@ impl Cluster {
     }
 
     fn agent_view(&self, agent: &Agent, member: &Member) -> get_agents::Agent {
-        let mut offered = Bundle::default();
-        for offer in member
-            .offers
-            .iter()
-            .filter_map(|number| self.master.offers.get(number))
-        {
-            offered.add(&offer.resources);
+        let mut offered: BTreeMap<&str, Bundle> = BTreeMap::new();
+        let offers = member.offers.iter();
+        for offer in offers.filter_map(|number| self.master.offers.get(number)) {
+            offered.entry(&*offer.role).or_default().add(&offer.resources);
         }
+        let offered = offered.iter().map(|(role, all)| all.write(Some(role)));
         get_agents::Agent {
             agent_info: agent_info(agent),
             active: member.is_offerable(),
@@ -160,7 +158,7 @@ impl Cluster {
             pid: Some(format!("slave(1)@{}:{}", agent.spec.ip, agent.spec.port)),
             total_resources: agent.spec.resources.write(None),
             allocated_resources: self.allocated(member),
-            offered_resources: offered.write(None),
+            offered_resources: offered.flatten().collect(),
             ..Default::default()
         }
     }

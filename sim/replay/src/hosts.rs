@@ -247,6 +247,7 @@ fn host(id: HostId, capacity: Resources, lent: Resources, host_pool: HostPoolNam
         },
         draining: false,
         kept: false,
+        others: echelon_core_model::sharing::Others::default(),
         ports: PortSet::default(),
         ports_left: None,
     }

@@ -2,6 +2,7 @@
 
 use crate::shard::{Change, Shard, SliceId};
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::siting::Siting;
 use echelon_core_model::spec::{JobKind, defaults};
 use echelon_core_model::{HostId, InstanceNumber, JobId, Reason, ReasonCode, Resources, Timestamp};
@@ -49,6 +50,7 @@ impl Shard<'_> {
             hosts: self.hosts.shared(),
             otherwise: self.set_aside(&asked),
             groups: asked.iter().map(|a| a.wanted.clone()).collect(),
+            sharing: Sharing::default(),
             others: Vec::new(),
         };
         let (answer, _) = place(&problem);

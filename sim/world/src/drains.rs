@@ -55,7 +55,8 @@ impl World {
             }
             Call::ListAgents => {
                 let list = c.mesos.get_agents().get_agents.unwrap_or_default();
-                let told = agents_from_wire(&list, &c.framework.role);
+                let quota = c.mesos.get_quota().get_quota.map(|quota| quota.status);
+                let told = agents_from_wire(&list, quota.as_ref(), &c.framework.role);
                 return self.tell(who, told);
             }
             _ => false,

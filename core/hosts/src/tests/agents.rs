@@ -1,14 +1,17 @@
 //! All agents as the master lists them: what that says of a cluster's room, and what it never does.
 
 use super::{a, at, disconnected, free, launch, offer, subscribed, task, update, with_offers};
-use crate::{Agent, Call, Config, Demand, Event, Hosts, Offer, OfferedVolume, Reserved, TaskState};
+use crate::{
+    Agent, Call, Config, Demand, Event, Hosts, ListedSharing, Offer, OfferedVolume, Reserved, TaskState,
+};
+use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use echelon_core_testkit::build::shape;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An agent of ten cores, of which others hold some.
-fn agent(host: &str, others: u64) -> Agent {
+pub fn agent(host: &str, others: u64) -> Agent {
     Agent {
         host: HostId::new(host),
         hostname: Arc::from(format!("{host}.example")),
@@ -17,19 +20,31 @@ fn agent(host: &str, others: u64) -> Agent {
         total: shape(10, 1000),
         lent: Resources::ZERO,
         ports: PortSet::new(),
-        others: shape(others, others * 100),
+        others: Others {
+            used: shape(others, others * 100),
+            offered: Resources::ZERO,
+        },
         of_role: Resources::ZERO,
-        active: true,
+        offered_of_role: Resources::ZERO,
+        state: AgentState::Active,
     }
 }
 
 fn list(agents: Vec<Agent>) -> Event {
-    let awaited = Vec::new();
-    Event::Agents { agents, awaited }
+    shared(agents, ListedSharing::default())
+}
+
+/// The same with what the master tells of other frameworks.
+pub fn shared(agents: Vec<Agent>, sharing: ListedSharing) -> Event {
+    Event::Agents {
+        agents,
+        awaited: Vec::new(),
+        sharing,
+    }
 }
 
 /// Asks for all agents at a moment and gets this a second later.
-fn listed(hosts: &mut Hosts, second: u64, agents: Vec<Agent>) {
+pub fn listed(hosts: &mut Hosts, second: u64, agents: Vec<Agent>) {
     assert_eq!(hosts.list_agents(true, at(second)), Some(Call::ListAgents));
     hosts.on_event(&list(agents), at(second + 1));
 }
@@ -112,6 +127,7 @@ fn an_agent_that_the_list_leaves_out_is_lost_only_when_nothing_of_ours_is_there(
         &Event::Agents {
             agents: vec![],
             awaited,
+            sharing: ListedSharing::default(),
         },
         at(7),
     );
@@ -134,7 +150,7 @@ fn an_agent_that_the_list_leaves_out_is_lost_only_when_nothing_of_ours_is_there(
 fn an_agent_that_is_not_offered_has_no_room() {
     let mut hosts = with_offers(vec![]);
     let barred = Agent {
-        active: false,
+        state: AgentState::Disconnected,
         ..agent("a", 0)
     };
     listed(&mut hosts, 1, vec![barred, agent("b", 4)]);
@@ -157,7 +173,10 @@ fn the_newest_list_says_what_a_host_is_and_lends() {
     assert_eq!(hosts.changes().rows.len(), 1);
     listed(&mut hosts, 30, vec![agent("a", 2)]);
     assert_eq!(cores(hosts.capacity(at(31)).slack.total), 0);
-    assert!(hosts.changes().rows.is_empty(), "what others hold is not stored");
+    let [row] = hosts.changes().rows.try_into().unwrap();
+    assert_eq!(cores(row.others.used), 2);
+    listed(&mut hosts, 60, vec![agent("a", 2)]);
+    assert!(hosts.changes().rows.is_empty(), "nothing has changed");
 }
 
 #[test]
@@ -311,7 +330,7 @@ fn hosts_that_a_master_makes_up_are_bounded() {
 }
 
 /// An agent under a new id, on the machine and port of another one.
-fn anew(host: &str, address: &str) -> Agent {
+fn successor(host: &str, address: &str) -> Agent {
     Agent {
         hostname: Arc::from("a.example"),
         address: address.to_owned(),
@@ -331,10 +350,10 @@ fn silent() -> Hosts {
 #[test]
 fn an_agent_is_replaced_when_another_one_is_listed_at_its_address() {
     let mut hosts = silent();
-    listed(&mut hosts, 60, vec![anew("n", "a.example:5051")]);
+    listed(&mut hosts, 60, vec![successor("n", "a.example:5051")]);
     assert!(hosts.is_replaced(&a()));
     assert_eq!(hosts.take_replaced(), [a()]);
-    listed(&mut hosts, 130, vec![anew("n", "a.example:5051")]);
+    listed(&mut hosts, 130, vec![successor("n", "a.example:5051")]);
     assert_eq!(hosts.take_replaced(), [], "it is told once");
     // It counts as lost, also where nothing else has told that.
     let mut unheard = with_offers(vec![offer("o1", "a", shape(2, 100))]);
@@ -342,7 +361,7 @@ fn an_agent_is_replaced_when_another_one_is_listed_at_its_address() {
         .accept(&a(), vec![launch(1, shape(1, 10))], at(0))
         .unwrap();
     listed(&mut unheard, 1, vec![agent("a", 0)]);
-    listed(&mut unheard, 60, vec![anew("n", "a.example:5051")]);
+    listed(&mut unheard, 60, vec![successor("n", "a.example:5051")]);
     assert!(unheard.is_replaced(&a()));
     assert_eq!(free(&unheard), "n 0/0/10");
     // The new one may go away, too.
@@ -361,19 +380,20 @@ fn an_agent_is_not_replaced_while_it_may_be_there() {
     // Another agent of the same machine, the same address under another name, and no address at all.
     let other_name = Agent {
         hostname: Arc::from("b.example"),
-        ..anew("n", "a.example:5051")
+        ..successor("n", "a.example:5051")
     };
-    for other in [anew("n", "a.example:5052"), other_name, anew("n", "")] {
+    for other in [successor("n", "a.example:5052"), other_name, successor("n", "")] {
         let mut hosts = silent();
         listed(&mut hosts, 60, vec![other]);
         assert!(!hosts.is_replaced(&a()));
         assert_eq!(hosts.take_replaced(), []);
     }
     // The master lists both, or waits for the old one since its election.
-    let both = vec![agent("a", 0), anew("n", "a.example:5051")];
+    let both = vec![agent("a", 0), successor("n", "a.example:5051")];
     let awaits = Event::Agents {
-        agents: vec![anew("n", "a.example:5051")],
+        agents: vec![successor("n", "a.example:5051")],
         awaited: vec![a()],
+        sharing: ListedSharing::default(),
     };
     for list in [list(both), awaits] {
         let mut hosts = silent();
@@ -386,6 +406,6 @@ fn an_agent_is_not_replaced_while_it_may_be_there() {
     assert_eq!(hosts.list_agents(true, at(60)), Some(Call::ListAgents));
     hosts.on_event(&update(1, "a", TaskState::Running), at(61));
     hosts.on_event(&update(1, "a", TaskState::Unreachable), at(61));
-    hosts.on_event(&list(vec![anew("n", "a.example:5051")]), at(62));
+    hosts.on_event(&list(vec![successor("n", "a.example:5051")]), at(62));
     assert!(!hosts.is_replaced(&a()));
 }

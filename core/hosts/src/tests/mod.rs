@@ -7,6 +7,7 @@ mod maintenance;
 mod manners;
 mod master;
 mod ports;
+mod sharing;
 mod slack;
 
 use crate::{Call, Config, Demand, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};

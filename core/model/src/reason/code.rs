@@ -281,6 +281,12 @@ reason_codes! {
     StartsForbidden = 238,
     /// Its cluster is silent for longer than its job waits: it begins at another one.
     ClusterLost = 239,
+    /// Mesos' quota lets our role have no more.
+    MesosQuota = 240,
+    /// Tasks of other frameworks use what hosts have.
+    UsedByOthers = 241,
+    /// Other frameworks have been offered what hosts have, and neither use it nor give it back.
+    OfferedToOthers = 242,
 }
 
 impl ReasonCode {
@@ -295,7 +301,7 @@ impl ReasonCode {
             // The first ten are used up.
             10..=19 | 90..=99 => Layer::Pool,
             20..=29 => Layer::Routing,
-            30..=39 | 100..=109 | 220 | 233 => Layer::Placement,
+            30..=39 | 100..=109 | 220 | 233 | 240..=242 => Layer::Placement,
             40..=49 => Layer::Launch,
             50..=69 | 110 | 222 | 234..=236 => Layer::Run,
             _ => Layer::System,

@@ -27,6 +27,11 @@ impl ReasonCode {
             Self::HostConstraint => "hosts do not meet a constraint",
             Self::NoHosts => "the cluster has no hosts",
             Self::AwaitingOffer => "waits for Mesos to offer hosts",
+            Self::MesosQuota => "Mesos' quota lets this role have no more",
+            Self::UsedByOthers => "other frameworks of this Mesos use what hosts have",
+            Self::OfferedToOthers => {
+                "other frameworks of this Mesos hold offers of what hosts have, and do not use it"
+            }
             Self::HostAvoided => "avoids hosts on which it failed before",
             Self::HostMaintenance => "maintenance of its host, or of all that it could use, is planned",
             Self::HostPorts => "hosts have not the ports that it needs",

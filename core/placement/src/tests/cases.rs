@@ -1,8 +1,9 @@
 use super::{group, host, judged, kept, lending, rule, solve, with_attribute, with_ports};
 use crate::{Broken, Choice, Flaw, Problem, check, place};
 use echelon_core_model::cluster::HostView;
+use echelon_core_model::sharing::{Others, QuotaLimit, RoleShare, Sharing};
 use echelon_core_model::spec::JobKind::{Batch, Service};
-use echelon_core_model::{HostId, InstanceNumber, Resources};
+use echelon_core_model::{HostId, InstanceNumber, Kind, Resources};
 use echelon_core_testkit::build::shape;
 
 fn problem(groups: Vec<crate::Wanted>, hosts: Vec<HostView>) -> Problem {
@@ -173,6 +174,75 @@ fn reasons_are_true_and_have_numbers() {
         let mut wanted = group(1, Batch, 1, shape(2, 200));
         wanted.constraints = constraints;
         assert_eq!(solve(&problem(vec![wanted], hosts)), format!("1 [0] {text}"));
+    }
+}
+
+/// A host of four cores that is not offered to us, of which others use and are offered some.
+fn held(name: &str, used: u64, offered: u64) -> HostView {
+    HostView {
+        free: Resources::ZERO,
+        others: Others {
+            used: shape(used, 0),
+            offered: shape(offered, 0),
+        },
+        ..host(name, shape(4, 400))
+    }
+}
+
+#[test]
+fn each_cause_that_a_host_is_not_offered_has_its_own_reason() {
+    let role = |role: &str, used, offered| RoleShare {
+        role: role.to_owned(),
+        held: Others {
+            used: shape(used, 0),
+            offered: shape(offered, 0),
+        },
+    };
+    let limit = |ours| QuotaLimit {
+        role: "eng".to_owned(),
+        kind: Kind::Cpus,
+        limit: 4000,
+        ours,
+    };
+    let roles = || vec![role("spark", 3, 0), role("*", 0, 3)];
+    let busy = HostView {
+        used: shape(2, 20),
+        ..held("b", 0, 0)
+    };
+    let table = [
+        (
+            vec![held("a", 3, 0)],
+            None,
+            "other frameworks of this Mesos use what hosts have: cpus needs 2, has at most 0 \
+             (role spark uses 3 cpus, role * is offered 3 cpus; 1 host: 1 used by other frameworks)",
+        ),
+        (
+            vec![held("a", 3, 0), held("b", 0, 3)],
+            None,
+            "other frameworks of this Mesos hold offers of what hosts have, and do not use it: cpus needs 2, has at most 0 \
+             (role spark uses 3 cpus, role * is offered 3 cpus; 2 hosts: 1 used by other frameworks, 1 offered to other frameworks)",
+        ),
+        (
+            vec![held("a", 3, 0), held("b", 1, 1)],
+            None,
+            "waits for Mesos to offer hosts: cpus needs 2, has at most 0 \
+             (2 hosts: 1 used by other frameworks, 1 not offered)",
+        ),
+        (
+            vec![busy.clone()],
+            Some(3000),
+            "Mesos' quota lets this role have no more: cpus needs 2, has at most 1 (the limit of role eng is 4)",
+        ),
+        (
+            vec![busy],
+            Some(4000),
+            "waits for Mesos to offer hosts: cpus needs 2, has at most 0 (1 host: 1 not offered)",
+        ),
+    ];
+    for (hosts, ours, text) in table {
+        let mut problem = problem(vec![group(1, Batch, 1, shape(2, 100))], hosts);
+        problem.sharing = Sharing::new(roles(), ours.map(|ours| vec![limit(ours)]));
+        assert_eq!(solve(&problem), format!("1 [0] {text}"));
     }
 }
 

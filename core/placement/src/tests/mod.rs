@@ -34,6 +34,7 @@ pub fn host(name: &str, free: Resources) -> HostView {
         slack: Slack::default(),
         draining: false,
         kept: false,
+        others: echelon_core_model::sharing::Others::default(),
         ports: PortSet::new(),
         ports_left: None,
     }

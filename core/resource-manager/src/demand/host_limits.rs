@@ -117,7 +117,7 @@ impl ClusterLimits {
             stored: cluster
                 .state
                 .as_ref()
-                .and_then(|s| s.reported)
+                .and_then(|s| s.reported.as_ref())
                 .filter(|r| cluster.capacity.is_none() && r.hosts > 0)
                 .map(|r| r.largest_host),
             has_capacity: !total(cluster).is_zero(),

@@ -126,7 +126,7 @@ impl Taken {
 /// All that a cluster's hosts have, as reported, or as stored until this leader has a report of it.
 #[must_use]
 pub fn total(cluster: &ClusterView) -> Resources {
-    let stored = cluster.state.as_ref().and_then(|s| s.reported);
+    let stored = cluster.state.as_ref().and_then(|s| s.reported.as_ref());
     cluster
         .capacity
         .as_ref()

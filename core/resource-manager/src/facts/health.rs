@@ -323,7 +323,7 @@ pub fn changed_state(id: &ClusterId, cluster: &ClusterView, health: ClusterHealt
     let next = ClusterState {
         cluster: id.clone(),
         health,
-        reported: reported.or(before.and_then(|s| s.reported)),
+        reported: reported.or_else(|| before.and_then(|s| s.reported.clone())),
     };
     (before != Some(&next)).then_some(next)
 }

@@ -45,7 +45,7 @@ pub(crate) struct RemovalProgress {
 
 /// Whether a shard has ever been at work for a cluster.
 fn is_used(view: &ClusterView) -> bool {
-    let reported = view.state.as_ref().and_then(|state| state.reported);
+    let reported = view.state.as_ref().and_then(|state| state.reported.as_ref());
     view.heartbeat.is_some() || reported.is_some() || view.link.is_some()
 }
 

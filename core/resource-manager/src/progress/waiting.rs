@@ -12,12 +12,12 @@ use crate::facts::slice::{SliceCount, SliceKey};
 use crate::lifecycle::dependencies;
 use crate::picture::Picture;
 use crate::progress::refused::{Refused, Unbound, refused, unbound_reason};
-use echelon_core_model::directive::SliceReport;
+use echelon_core_model::directive::{Capacity, SliceReport};
 use echelon_core_model::health::HealthCause;
 use echelon_core_model::job::Waiting;
-use echelon_core_model::reason::Layer;
+use echelon_core_model::reason::{Layer, Shortfall};
 use echelon_core_model::spec::{GroupSpec, JobSpec};
-use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Timestamp};
+use echelon_core_model::{ClusterId, GroupName, JobId, Reason, ReasonCode, Resources, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most reasons of a job that are listed one by one.
@@ -225,10 +225,54 @@ fn with_why_not(picture: &Picture, id: JobId, key: &SliceKey, reason: &Reason) -
 /// Why a slice gets no more.
 fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
     let key = &refused.key;
-    held(
+    let reason = held(
         picture.preemption.holders(id, &key.group, &key.cluster),
         refused.reason.clone(),
-    )
+    );
+    let view = picture.facts.clusters.get(&key.cluster);
+    match view.and_then(|view| view.capacity.as_ref()) {
+        Some(capacity) => shared(capacity, reason),
+        None => reason,
+    }
+}
+
+/// A reason with what Mesos' quota and other frameworks have to do with it, where a cluster has no capacity left.
+fn shared(capacity: &Capacity, reason: Reason) -> Reason {
+    let Some(short) = reason.shortfall.as_deref().copied() else {
+        return reason;
+    };
+    if reason.code != ReasonCode::NoClusterCapacity {
+        return reason;
+    }
+    let kind = short.kind;
+    let place = reason.detail.as_deref().unwrap_or_default();
+    let shape = Resources::ZERO.with(kind, short.need);
+    if let Some(limit) = capacity.sharing.limit_for(shape, capacity.used) {
+        let text = format!(
+            "{place}: the limit of role {} is {}",
+            limit.role,
+            kind.show(limit.limit)
+        );
+        let have = limit.ours.saturating_sub(capacity.used.get(kind)).min(short.have);
+        return Reason::new(ReasonCode::MesosQuota)
+            .short(Shortfall { have, ..short })
+            .at(text);
+    }
+    let roles = &capacity.sharing.roles;
+    if roles.iter().all(|share| share.held.used.get(kind) == 0) {
+        return reason;
+    }
+    let text = format!("{place}: {}", capacity.sharing.roles_in_words(kind));
+    // What we have there ourselves is in the way, too.
+    let code = if capacity.used.get(kind) == 0 {
+        ReasonCode::UsedByOthers
+    } else {
+        ReasonCode::NoClusterCapacity
+    };
+    Reason {
+        code,
+        ..reason.at(text)
+    }
 }
 
 /// A reason with the pools that have the cluster, where a group waits for it in vain.
@@ -317,6 +361,8 @@ pub(crate) fn withheld(facts: &FederationFacts, id: JobId, job: &JobView) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use echelon_core_model::Kind;
+    use echelon_core_model::sharing::{Others, RoleShare, Sharing};
 
     #[test]
     fn a_job_tells_its_largest_reasons_and_the_others_in_sum() {
@@ -340,5 +386,53 @@ mod tests {
         assert_eq!(codes, [ReasonCode::OtherReasons; 2]);
         let since: Vec<u64> = others.iter().map(|w| w.since.0).collect();
         assert_eq!(since, [764, 765], "since the first of them");
+    }
+
+    #[test]
+    fn a_cluster_that_others_fill_alone_is_used_by_others() {
+        let cpus = |milli| Resources::ZERO.with(Kind::Cpus, milli);
+        let role = |used, offered| RoleShare {
+            role: "spark".to_owned(),
+            held: Others {
+                used: cpus(used),
+                offered: cpus(offered),
+            },
+        };
+        let short = Shortfall {
+            kind: Kind::Cpus,
+            have: 500,
+            need: 1000,
+        };
+        let reason = || Reason::new(ReasonCode::NoClusterCapacity).short(short).at("east");
+        for (used, share, text) in [
+            (
+                0,
+                role(7000, 0),
+                "other frameworks of this Mesos use what hosts have: cpus needs 1, has at most 0.5 (east: role spark uses 7 cpus)",
+            ),
+            (
+                100,
+                role(7000, 0),
+                "no cluster has room for it: cpus needs 1, has at most 0.5 (east: role spark uses 7 cpus)",
+            ),
+            (
+                0,
+                role(0, 7000),
+                "no cluster has room for it: cpus needs 1, has at most 0.5 (east)",
+            ),
+        ] {
+            let capacity = Capacity {
+                used: cpus(used),
+                sharing: Sharing::new([share], None),
+                ..Capacity::default()
+            };
+            assert_eq!(shared(&capacity, reason()).to_string(), text);
+        }
+        let other = Reason::new(ReasonCode::PoolEntitlement).short(short).at("/a");
+        let capacity = Capacity {
+            sharing: Sharing::new([role(7000, 0)], None),
+            ..Capacity::default()
+        };
+        assert_eq!(shared(&capacity, other.clone()), other);
     }
 }

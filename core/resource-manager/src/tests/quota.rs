@@ -7,6 +7,7 @@ use echelon_core_model::directive::{ReportPart, SliceReport};
 use echelon_core_model::job::Desired;
 use echelon_core_model::pool::PoolKind;
 use echelon_core_model::resources::Kind;
+use echelon_core_model::sharing::{Others, QuotaLimit, RoleShare, Sharing};
 use echelon_core_model::store::{Answer, Query};
 use echelon_core_model::{ClusterId, ReasonCode, Resources, RunState, Span};
 use echelon_core_testkit::build::{JobBuilder, shape};
@@ -255,6 +256,52 @@ fn never_fits_is_said_with_the_shortfall() {
             .find(|s| s.cluster.as_str() == cluster)
             .unwrap();
         assert_eq!(state.reported.unwrap().largest_host.cpus, 4_000);
+    }
+}
+
+#[test]
+fn who_waits_for_a_shared_cluster_is_told_which_roles_use_it_and_which_quota_bounds_it() {
+    let cpus = |cores: u64| Resources {
+        cpus: cores * 1000,
+        ..Resources::ZERO
+    };
+    let used = Others {
+        used: cpus(20),
+        offered: Resources::ZERO,
+    };
+    let spark = || RoleShare {
+        role: "spark".to_owned(),
+        held: used,
+    };
+    let limit = QuotaLimit {
+        role: "eng".to_owned(),
+        kind: Kind::Cpus,
+        limit: 9000,
+        ours: 2000,
+    };
+    for (limits, code, text) in [
+        (
+            Some(vec![]),
+            ReasonCode::NoClusterCapacity,
+            "no cluster has room for it: cpus needs 1, has at most 0 (a: role spark uses 20 cpus)",
+        ),
+        (
+            Some(vec![limit]),
+            ReasonCode::MesosQuota,
+            "Mesos' quota lets this role have no more: cpus needs 1, has at most 0 (a: the limit of role eng is 9)",
+        ),
+    ] {
+        let mut case = Case::with(&[("a", 2)]);
+        case.shard("a").sharing = Sharing::new([spark()], limits);
+        let job = case.job(1, batch(5));
+        case.run_for(Span::seconds(3));
+        let waiting = case.progress(job).unwrap().waiting;
+        let told: Vec<_> = waiting
+            .iter()
+            .map(|w| (w.reason.code, w.reason.to_string()))
+            .collect();
+        assert_eq!(told, [(code, text.to_owned())]);
+        assert_eq!(waiting[0].count, 3);
     }
 }
 

@@ -13,6 +13,7 @@ use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::instance::Counts;
 use echelon_core_model::job::Desired;
 use echelon_core_model::resources::Kind;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::{
     ClusterId, Epoch, Generation, GroupName, HostPoolName, InstanceNumber, JobId, RangeSet, Reason,
     ReasonCode, Resources, RunState, Span, Timestamp,
@@ -95,6 +96,8 @@ pub struct ModelShard {
     pub gangs: BTreeSet<JobId>,
     /// Places nothing, whatever room it has, for this reason; but for those for whom room was made.
     pub unplaceable: Option<ReasonCode>,
+    /// How it is shared with other frameworks.
+    pub sharing: Sharing,
     /// The most cores that one host has free, where that is less than what is free in all.
     pub largest_piece: Option<u64>,
     /// Stops nothing: a kill takes for ever.
@@ -175,6 +178,7 @@ impl ModelShard {
             revocable: BTreeSet::new(),
             gangs: BTreeSet::new(),
             unplaceable: None,
+            sharing: Sharing::default(),
             largest_piece: None,
             stubborn: false,
             reads: false,
@@ -503,6 +507,7 @@ impl ModelShard {
                 largest_host: lent(self.lent_cores),
             },
             host_pools: self.host_pools.clone(),
+            sharing: self.sharing.clone(),
             hosts: u32::try_from(self.cores.div_ceil(self.host_cores)).unwrap(),
             loss: self.loss,
         }

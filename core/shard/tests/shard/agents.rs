@@ -4,15 +4,17 @@ use crate::world::{World, range, seconds, task};
 use echelon_core_hosts::{Call, TaskState};
 use echelon_core_model::directive::ReportPart;
 use echelon_core_model::health::{AgentCounts, ShardSigns};
-use echelon_core_model::{HostId, RunState, Span};
+use echelon_core_model::sharing::Others;
+use echelon_core_model::{HostId, ReasonCode, Resources, RunState, Span};
 use echelon_core_shard::{Alarm, Event};
 use echelon_core_testkit::build::{JobBuilder, shape};
+use std::collections::BTreeMap;
 
 fn asked(w: &World, call: &Call) -> usize {
     w.calls.iter().filter(|c| *c == call).count()
 }
 
-/// A cluster whose master lists its agents; others hold all of every second one, which is never offered.
+/// A cluster whose master lists its agents; others hold all of every second one, so that it is never offered.
 fn beside_others() -> World {
     let mut w = World::new();
     w.cluster.lists = Some(true);
@@ -52,6 +54,50 @@ fn room_that_others_hold_is_not_offered_for_grants() {
     let told = w.shard.capacity();
     assert_eq!(told.total, left);
     assert_eq!(told.hosts as usize, w.cluster.hosts.len());
+}
+
+#[test]
+fn what_waits_for_hosts_that_others_hold_says_so() {
+    for (used, offered, code) in [
+        (true, false, ReasonCode::UsedByOthers),
+        (false, true, ReasonCode::OfferedToOthers),
+    ] {
+        let mut w = World::new();
+        w.cluster.lists = Some(true);
+        let hosts = w.cluster.hosts.clone();
+        if used {
+            w.cluster.others = hosts.clone();
+        }
+        if offered {
+            w.cluster.offered_to_others = hosts.clone();
+        }
+        w.cluster.sharing.roles = BTreeMap::from([(
+            "spark".to_owned(),
+            Others {
+                used: shape(7, 0),
+                offered: Resources::ZERO,
+            },
+        )]);
+        w.elect();
+        w.run(seconds(1));
+        w.connect();
+        w.store_job(&JobBuilder::service("web", 2).build());
+        w.order(&[range(0, 1)], 2);
+        w.run(seconds(90));
+        let waiting = w.slice(1).unwrap().waiting;
+        let told: Vec<(ReasonCode, u64)> = waiting.iter().map(|(r, n, _)| (r.code, *n)).collect();
+        assert_eq!(told, [(code, 2)]);
+        let text = waiting[0].0.to_string();
+        assert!(text.contains("role spark uses 7 cpus"), "{text}");
+        // They leave, and it begins.
+        w.cluster.others.clear();
+        w.cluster.offered_to_others.clear();
+        for _ in 0..10 {
+            w.order(&[range(0, 1)], 2);
+            w.run(seconds(40));
+        }
+        assert_eq!(w.states(2), [RunState::Running; 2]);
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A small cluster: hosts with offers, tasks that live and die as told, updates that are repeated until acknowledged.
 
 use echelon_core_hosts::{
-    Agent, Call, Event, InverseOffer, Offer, OfferId, OfferedVolume, OperationStatus, Refusal, Reserved,
-    TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
+    Agent, Call, Event, InverseOffer, ListedSharing, Offer, OfferId, OfferedVolume, OperationStatus, Refusal,
+    Reserved, TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
 use echelon_core_model::platform::EndSource;
+use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -94,6 +95,10 @@ pub struct Cluster {
     /// Whether it lists its agents, refuses to, or (`None`) says nothing; and what others hold of each.
     pub lists: Option<bool>,
     pub others: BTreeMap<HostId, Resources>,
+    /// What others are offered of each.
+    pub offered_to_others: BTreeMap<HostId, Resources>,
+    /// What it tells of other frameworks beside that.
+    pub sharing: ListedSharing,
     /// Machines of agents that are not called like their machine.
     pub machines: BTreeMap<HostId, String>,
     pub out: VecDeque<Event>,
@@ -229,7 +234,8 @@ impl Cluster {
                 ..Resources::ZERO
             };
             let free = room.minus(self.used(&host)).minus(offered).minus(reserved);
-            let withheld = self.declined.contains(&host) || self.hoarded.contains(&host);
+            let of_others = self.others.contains_key(&host) || self.offered_to_others.contains_key(&host);
+            let withheld = self.declined.contains(&host) || self.hoarded.contains(&host) || of_others;
             if withheld || free.cpus == 0 || self.silent.contains(&host) || self.drained.contains(&host) {
                 continue;
             }
@@ -468,13 +474,18 @@ impl Cluster {
             total: *room,
             lent: Resources::ZERO,
             ports: self.ports.get(host).cloned().unwrap_or_default(),
-            others: self.others.get(host).copied().unwrap_or_default(),
+            others: Others {
+                used: self.others.get(host).copied().unwrap_or_default(),
+                offered: self.offered_to_others.get(host).copied().unwrap_or_default(),
+            },
             of_role: self.used(host),
-            active: true,
+            offered_of_role: Resources::ZERO,
+            state: AgentState::Active,
         });
         Event::Agents {
             agents: agents.collect(),
             awaited: Vec::new(),
+            sharing: self.sharing.clone(),
         }
     }
 

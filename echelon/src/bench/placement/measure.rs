@@ -36,6 +36,7 @@ pub(super) fn pace(mut hosts: Hosts, mut wanted: Wanted) -> Pace {
             groups: vec![wanted.clone()],
             hosts: kept,
             otherwise: Vec::new(),
+            sharing: echelon_core_model::sharing::Sharing::default(),
             others: others.clone(),
         };
         let began = Instant::now();

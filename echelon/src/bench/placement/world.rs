@@ -1,6 +1,7 @@
 //! Hosts and work to measure placement with, from a seed.
 
 use echelon_core_model::cluster::{HostView, Slack};
+use echelon_core_model::sharing::Others;
 use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{HostId, HostPoolName, JobId, PortSet, Resources};
@@ -97,6 +98,7 @@ fn host(n: u32, fill: Fill, dice: &mut Dice) -> HostView {
         slack: Slack::default(),
         draining: false,
         kept: gpus > 0,
+        others: Others::default(),
         ports: PortSet::new(),
         ports_left: None,
     }

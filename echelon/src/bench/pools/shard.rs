@@ -225,6 +225,7 @@ impl Shard {
             used,
             closed: Resources::ZERO,
             largest_free: largest_host,
+            sharing: echelon_core_model::sharing::Sharing::default(),
             largest_host,
             without_gpus: Part {
                 total,

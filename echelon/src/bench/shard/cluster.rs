@@ -1,7 +1,8 @@
 //! A cluster in memory on which everything runs that storage tells of: it answers at once, and remembers nothing of a task.
 
 use super::stored::{self, FRAMEWORK, Size};
-use echelon_core_hosts::{Agent, Call, Event, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_hosts::{Agent, Call, Event, ListedSharing, Offer, OfferId, TaskState, TaskStatus};
+use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{
     Generation, InstanceId, InstanceNumber, PortSet, Resources, RunNumber, Span, TaskId,
 };
@@ -55,6 +56,7 @@ impl Cluster {
                 self.out.push_back(Event::Agents {
                     agents,
                     awaited: Vec::new(),
+                    sharing: ListedSharing::default(),
                 });
             }
             Call::Accept { host, launches, .. } => {
@@ -161,9 +163,10 @@ fn agent(size: Size, n: u32) -> Agent {
         total: size.room_of_host(),
         lent: Resources::ZERO,
         ports: PortSet::new(),
-        others: Resources::ZERO,
+        others: Others::default(),
         of_role: size.rest_of_host(),
-        active: true,
+        offered_of_role: Resources::ZERO,
+        state: AgentState::Active,
     }
 }
 

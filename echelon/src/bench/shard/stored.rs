@@ -360,6 +360,8 @@ fn host(size: Size, n: u32, now: Timestamp) -> Host {
         volumes: Vec::new(),
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: echelon_core_model::sharing::Others::default(),
+        agent: echelon_core_model::sharing::AgentState::Active,
         place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }

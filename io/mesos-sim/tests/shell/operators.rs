@@ -4,6 +4,7 @@ use crate::client::{config, send};
 use bytes::Bytes;
 use echelon_core_hosts::{Agent, Call, Event, Launch, Offer, TaskState, TaskStatus};
 use echelon_core_model::runtime::Runtime;
+use echelon_core_model::sharing::AgentState;
 use echelon_core_model::{
     Generation, GroupName, InstanceId, InstanceNumber, JobId, Resources, RunNumber, TaskId,
 };
@@ -159,7 +160,11 @@ async fn agents_are_listed_to_operators_only() {
     agents.sort_by(|a, b| a.hostname.cmp(&b.hostname));
     let names: Vec<&str> = agents.iter().map(|a| &*a.hostname).collect();
     assert_eq!(names, ["alpha-host-0", "alpha-host-1"]);
-    assert!(agents.iter().all(|a| a.active && a.total.cpus == 4000));
+    assert!(
+        agents
+            .iter()
+            .all(|a| a.state == AgentState::Active && a.total.cpus == 4000)
+    );
     let mut stranger = Client::with_secret("wrong").await;
     stranger.say(Call::ListAgents).await;
     let unlisted = stranger.until(|e| match e {

@@ -6,8 +6,9 @@ use crate::Credential;
 use crate::agents::read;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use echelon_core_hosts::{Agent, Call, Event};
-use echelon_core_model::Resources;
+use echelon_core_hosts::{Agent, Call, Event, ListedSharing};
+use echelon_core_model::sharing::AgentState;
+use echelon_core_model::{Kind, Resources};
 use serde_json::{Value, json};
 
 /// A real master's agents: a call that was sent to a misspelt path subscribed to its operators' events, which begin with all of them.
@@ -30,7 +31,7 @@ fn recorded() -> Value {
 }
 
 fn listed(answer: &Value, role: &str) -> Vec<Agent> {
-    match read(answer.to_string().as_bytes(), role).unwrap() {
+    match read(answer.to_string().as_bytes(), None, role).unwrap() {
         Event::Agents { agents, .. } => agents,
         other => panic!("{other:?}"),
     }
@@ -53,9 +54,131 @@ fn what_a_real_master_lists_is_read() {
         disk: 2048,
         gpus: 0,
     };
-    assert_eq!((agent.total, agent.active), (all, true));
+    assert_eq!((agent.total, agent.state), (all, AgentState::Active));
     assert_eq!(agent.ports.to_string(), "31000-31010");
-    assert_eq!([agent.others, agent.of_role, agent.lent], [Resources::ZERO; 3]);
+    let [used, offered] = [agent.others.used, agent.others.offered];
+    assert_eq!([used, agent.of_role, agent.lent], [Resources::ZERO; 3]);
+    assert_eq!(offered, all, "another framework holds an offer");
+}
+
+/// A kind with an amount, held by a role or reserved for one.
+fn amount(name: &str, value: f64, more: Value) -> Value {
+    let mut one = json!({"name": name, "type": "SCALAR", "scalar": {"value": value}});
+    one.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    one
+}
+
+fn of(role: &str) -> Value {
+    json!({"allocation_info": {"role": role}})
+}
+
+/// What a list tells of other frameworks.
+fn sharing(answer: &Value, quota: Option<&Value>, role: &str) -> ListedSharing {
+    let quota = quota.map(|q| q.to_string());
+    let quota = quota.as_deref().map(str::as_bytes);
+    match read(answer.to_string().as_bytes(), quota, role).unwrap() {
+        Event::Agents { sharing, .. } => sharing,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn roles_and_quotas_are_told_beside_the_agents() {
+    let mut answer = recorded();
+    let agent = &mut answer["get_agents"]["agents"][0];
+    agent["total_resources"] = json!([
+        amount("cpus", 20.0, json!({})),
+        amount(
+            "cpus",
+            3.0,
+            json!({"reservations": [{"type": "STATIC", "role": "eng/db"}]})
+        ),
+        amount(
+            "cpus",
+            5.0,
+            json!({"reservations": [{"type": "STATIC", "role": "eng/web"}]})
+        ),
+    ]);
+    let mut kept = of("eng/db");
+    kept["reservations"] = json!([{"type": "STATIC", "role": "eng/db"}]);
+    agent["allocated_resources"] = json!([
+        amount("cpus", 2.0, of("eng/web")),
+        amount("cpus", 1.0, of("eng/db")),
+        amount("cpus", 1.0, kept),
+        amount("cpus", 4.0, of("engine")),
+        amount("mem", 64.0, of("engine")),
+    ]);
+    agent["offered_resources"] = json!([
+        amount("cpus", 0.5, of("eng/web")),
+        amount("cpus", 0.25, of("eng/db")),
+        amount("cpus", 0.125, of("*")),
+    ]);
+    let quota = json!({"type": "GET_QUOTA", "get_quota": {"status": {
+        "infos": [{"role": "eng"}],
+        "configs": [
+            {"role": "eng", "limits": {"cpus": {"value": 9.5}, "ports": {"value": 1.0}}},
+            {"role": "eng/web", "limits": {"mem": {"value": 100.0}}, "guarantees": {}},
+            {"role": "engine", "limits": {"cpus": {"value": 1.0}}},
+            {"role": "eng/web/x", "limits": {"cpus": {"value": 1.0}}},
+        ]
+    }}});
+    let told = sharing(&answer, Some(&quota), "eng/web");
+    let cpus = |role: &str| {
+        let held = told.roles.get(role).copied().unwrap_or_default();
+        [held.used.cpus, held.offered.cpus]
+    };
+    assert_eq!(told.role, "eng/web");
+    assert_eq!(
+        cpus("eng/db"),
+        [1000, 250],
+        "what is reserved for it we could never use"
+    );
+    assert_eq!(
+        [cpus("engine"), cpus("*"), cpus("eng/web")],
+        [[4000, 0], [0, 125], [0, 0]]
+    );
+    let limits: Vec<_> = told
+        .limits
+        .unwrap()
+        .into_iter()
+        .map(|l| (l.role, l.kind, l.limit, l.counted))
+        .collect();
+    // Used by both roles 4, offered to the other 0.25, and 2 that are reserved for it and not used.
+    assert_eq!(
+        limits,
+        [
+            ("eng".to_owned(), Kind::Cpus, 9500, 6250),
+            ("eng/web".to_owned(), Kind::Memory, 100, 0),
+        ]
+    );
+    for unread in [json!({}), json!({"get_quota": {}}), json!([])] {
+        assert_eq!(sharing(&answer, Some(&unread), "eng").limits, None, "{unread}");
+    }
+    let none = json!({"get_quota": {"status": {}}});
+    assert_eq!(sharing(&answer, Some(&none), "eng").limits, Some(vec![]));
+    assert_eq!(sharing(&answer, None, "eng").limits, None);
+}
+
+#[test]
+fn what_operators_do_with_an_agent_is_told_apart() {
+    let mut answer = recorded();
+    let drain = |state: &str| json!({"state": state, "config": {"mark_gone": false}});
+    for (active, deactivated, info, state) in [
+        (true, false, Value::Null, AgentState::Active),
+        (false, false, Value::Null, AgentState::Disconnected),
+        (false, true, Value::Null, AgentState::Deactivated),
+        (true, true, drain("DRAINING"), AgentState::Draining),
+        (false, true, drain("DRAINED"), AgentState::Drained),
+        (false, true, drain("A_NEWER_STATE"), AgentState::Draining),
+    ] {
+        let agent = &mut answer["get_agents"]["agents"][0];
+        agent["active"] = json!(active);
+        agent["deactivated"] = json!(deactivated);
+        agent["drain_info"] = info;
+        assert_eq!(listed(&answer, "*")[0].state, state);
+    }
 }
 
 #[test]
@@ -113,17 +236,17 @@ fn what_is_taken_says_whose_it_is_by_its_role() {
         ..Resources::ZERO
     };
     assert_eq!([agent.total.cpus, agent.total.disk], [2000, 2148]);
-    assert_eq!([agent.others, agent.of_role], [of(625, 0), of(250, 100)]);
+    assert_eq!([agent.others.used, agent.of_role], [of(625, 0), of(250, 100)]);
     assert_eq!(agent.lent, of(2000, 0), "less what another role holds of it");
-    assert!(!agent.active);
+    assert_eq!(agent.state, AgentState::Draining);
     let attributes: Vec<_> = agent.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(attributes, ["level=3", "rack=r1", "region=r", "zone=z"]);
-    let Event::Agents { awaited, .. } = read(answer.to_string().as_bytes(), "*").unwrap() else {
+    let Event::Agents { awaited, .. } = read(answer.to_string().as_bytes(), None, "*").unwrap() else {
         panic!()
     };
     assert_eq!(awaited.len(), 1);
     for broken in ["", "[]", "{}", r#"{"get_agents":{"agents":[{}]}}"#] {
-        assert!(read(broken.as_bytes(), "*").is_err(), "{broken}");
+        assert!(read(broken.as_bytes(), None, "*").is_err(), "{broken}");
     }
 }
 
@@ -152,11 +275,14 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
         "m:5050",
         Answer::Body(vec![("content-type", "application/json")], answer),
     );
+    let quota = json!({"get_quota": {"status": {"configs": []}}});
+    let json = vec![("content-type", "application/json")];
+    net.answer("m:5050", Answer::Body(json, quota.to_string().into_bytes()));
     shard.say(Call::ListAgents).await;
-    let Event::Agents { agents, .. } = shard.hear().await else {
+    let Event::Agents { agents, sharing, .. } = shard.hear().await else {
         panic!()
     };
-    assert_eq!(agents.len(), 1);
+    assert_eq!((agents.len(), sharing.limits), (1, Some(vec![])));
     net.answer("m:5050", Answer::Text(400, "enough"));
     shard.say(kill("t")).await;
     shard.hear_failed().await;
@@ -168,10 +294,27 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
         seen,
         [
             (api.clone(), framework.clone()),
+            ("/api/v1".to_owned(), operator.clone()),
             ("/api/v1".to_owned(), operator),
             (api, framework)
         ]
     );
+}
+
+#[tokio::test]
+async fn agents_are_told_also_where_quotas_are_not() {
+    for refused in [Answer::Text(403, "no"), Answer::Text(501, "no"), Answer::Cut] {
+        let net = Net::with(&["m:5050"]);
+        let (mut shard, _stream) = operating(&net).await;
+        let answer = recorded().to_string().into_bytes();
+        net.answer("m:5050", Answer::Body(vec![], answer));
+        net.answer("m:5050", refused);
+        shard.say(Call::ListAgents).await;
+        let Event::Agents { agents, sharing, .. } = shard.hear().await else {
+            panic!()
+        };
+        assert_eq!((agents.len(), sharing.limits), (1, None));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,10 +8,11 @@ use echelon_core_model::instance::{Block, BlockKey, InstanceRecord, Run};
 use echelon_core_model::job::{Goal, Head, JobState, Progress};
 use echelon_core_model::pool::{MAX_POOLS, Pool, PoolKind, PoolTree, PreemptWithin, PriorityBounds};
 use echelon_core_model::runtime::Runtime;
+use echelon_core_model::sharing::{AgentState, Others, QuotaLimit, RoleShare, Sharing};
 use echelon_core_model::spec::{CLUSTER_LOSS_WAITS, GroupSpec, JobKind, JobSpec, OnSilence};
 use echelon_core_model::store::{Event, Role};
 use echelon_core_model::{
-    ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, PoolId, Reason,
+    ClusterId, Generation, GroupName, HostId, InstanceNumber, InstanceRange, JobId, Kind, PoolId, Reason,
     ReasonCode, Resources, RunState, Timestamp, Version,
 };
 use std::collections::BTreeMap;
@@ -225,6 +226,30 @@ pub const LARGEST: Resources = Resources {
     gpus: 1 << 60,
 };
 
+/// A cluster that other frameworks use, with a limit of quota.
+#[must_use]
+pub fn sharing() -> Sharing {
+    let held = Others {
+        used: LARGEST,
+        offered: Resources::ZERO,
+    };
+    let role = RoleShare {
+        role: "spark".to_owned(),
+        held,
+    };
+    let limit = QuotaLimit {
+        role: "eng".to_owned(),
+        kind: Kind::Gpus,
+        limit: 1 << 60,
+        ours: 0,
+    };
+    Sharing {
+        roles: vec![role],
+        roles_left_out: u32::MAX,
+        limits: Some(vec![limit]),
+    }
+}
+
 /// A host.
 #[must_use]
 pub fn host(id: &str, tasks: u32) -> Host {
@@ -242,6 +267,11 @@ pub fn host(id: &str, tasks: u32) -> Host {
         volumes: Vec::new(),
         drain: None,
         left_out: echelon_core_model::cluster::LeftOut::default(),
+        others: Others {
+            used: LARGEST,
+            offered: LARGEST,
+        },
+        agent: AgentState::Drained,
         place: echelon_core_model::host_pool::HostPlace::default(),
     }
 }

@@ -254,6 +254,7 @@ pub async fn owned_facts_read_back(case: &Case) {
             used: Resources::ZERO,
             hosts: 3,
             largest_host: facts::LARGEST,
+            sharing: facts::sharing(),
         }),
     };
     let row = ShardRow {

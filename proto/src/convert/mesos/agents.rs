@@ -1,17 +1,21 @@
 //! All agents of a master in our words. What somebody holds says by its role whose it is: an agent's own figures name no framework.
 
-use super::amount::{from_ports, from_resources, from_revocable, scalar_mib};
+use super::amount::{from_ports, from_resources, from_revocable, from_scalars, kind_of, milli, scalar_mib};
 use super::event::{attributes, host_port, name};
-use crate::mesos::v1::Resource;
+use crate::mesos::v1::master::QuotaStatus;
 use crate::mesos::v1::master::response::GetAgents;
 use crate::mesos::v1::master::response::get_agents::Agent as Wire;
 use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
-use echelon_core_hosts::{Agent, Event};
+use crate::mesos::v1::{DrainState, Resource};
+use echelon_core_hosts::{Agent, Event, ListedSharing, QuotaUse};
+use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{HostId, Resources};
+use std::collections::BTreeMap;
 
-/// The list of all agents as somebody of this role sees it. An agent without an id cannot be used and is left out.
+/// The list of all agents as a framework of this role sees it, and the quotas where they are told. An agent without an id cannot be
+/// used and is left out.
 #[must_use]
-pub fn agents_from_wire(list: &GetAgents, role: &str) -> Event {
+pub fn agents_from_wire(list: &GetAgents, quota: Option<&QuotaStatus>, role: &str) -> Event {
     let known = |id: &crate::mesos::v1::AgentId| HostId::new(&id.value);
     Event::Agents {
         agents: list.agents.iter().filter_map(|a| agent(a, role)).collect(),
@@ -20,7 +24,84 @@ pub fn agents_from_wire(list: &GetAgents, role: &str) -> Event {
             .iter()
             .filter_map(|a| a.id.as_ref().map(known))
             .collect(),
+        sharing: ListedSharing {
+            role: role.to_owned(),
+            roles: of_other_roles(list, role),
+            limits: quota.map(|quota| limits(list, quota, role)),
+        },
     }
+}
+
+/// What frameworks of other roles hold of all agents.
+fn of_other_roles(list: &GetAgents, role: &str) -> BTreeMap<String, Others> {
+    let mut out: BTreeMap<String, Others> = BTreeMap::new();
+    for agent in &list.agents {
+        for resource in agent.allocated_resources.iter().filter(|r| role_of(r) != role) {
+            let held = out.entry(role_of(resource).to_owned()).or_default();
+            held.used = held.used.plus(from_resources(std::slice::from_ref(resource)));
+        }
+        for resource in agent.offered_resources.iter().filter(|r| role_of(r) != role) {
+            let held = out.entry(role_of(resource).to_owned()).or_default();
+            held.offered = held.offered.plus(from_resources(std::slice::from_ref(resource)));
+        }
+    }
+    out
+}
+
+/// The limits that count what this role uses: its own, and those of the roles above it (R132, R133).
+fn limits(list: &GetAgents, quota: &QuotaStatus, role: &str) -> Vec<QuotaUse> {
+    let above = quota
+        .configs
+        .iter()
+        .filter(|config| is_within(role, &config.role));
+    let mut out = Vec::new();
+    for config in above {
+        let counted = counted(list, &config.role, role);
+        out.extend(config.limits.iter().filter_map(|(name, limit)| {
+            let (kind, thousandths) = kind_of(name)?;
+            Some(QuotaUse {
+                role: config.role.clone(),
+                kind,
+                limit: milli(limit.value) / thousandths,
+                counted: counted.get(kind),
+            })
+        }));
+    }
+    out
+}
+
+/// What counts against the quota of a role, but for what frameworks of `role` could still use: what is offered to them,
+/// and what is reserved for them.
+fn counted(list: &GetAgents, limited: &str, role: &str) -> Resources {
+    let reserved = |resource: &&Resource| {
+        let reservation = resource.reservations.last();
+        reservation.is_some_and(|r| is_within(r.role(), limited) && !is_within(role, r.role()))
+    };
+    let mut sum = Resources::ZERO;
+    for agent in &list.agents {
+        let allocated = || agent.allocated_resources.iter();
+        let used = allocated().filter(|r| is_within(role_of(r), limited));
+        let offers = agent.offered_resources.iter();
+        let offered = offers.filter(|r| role_of(r) != role && is_within(role_of(r), limited));
+        let kept = from_scalars(agent.total_resources.iter().filter(reserved));
+        let kept_in_use = from_scalars(allocated().filter(reserved));
+        sum = sum
+            .plus(from_scalars(used))
+            .plus(from_scalars(offered))
+            .plus(kept.minus(kept_in_use));
+    }
+    sum
+}
+
+/// The role that a resource is used by, or offered to.
+fn role_of(resource: &Resource) -> &str {
+    resource.allocation_info.as_ref().map_or("", |info| info.role())
+}
+
+/// Whether a role is another one or lies below it.
+fn is_within(role: &str, above: &str) -> bool {
+    let rest = role.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn agent(wire: &Wire, role: &str) -> Option<Agent> {
@@ -29,7 +110,12 @@ fn agent(wire: &Wire, role: &str) -> Option<Agent> {
         .allocated_resources
         .iter()
         .cloned()
-        .partition(|r| r.allocation_info.as_ref().is_some_and(|a| a.role() == role));
+        .partition(|r| role_of(r) == role);
+    let (offered_of_role, offered): (Vec<Resource>, Vec<Resource>) = wire
+        .offered_resources
+        .iter()
+        .cloned()
+        .partition(|r| role_of(r) == role);
     Some(Agent {
         host: HostId::new(&info.id.as_ref()?.value),
         hostname: name(&info.hostname).into(),
@@ -38,10 +124,25 @@ fn agent(wire: &Wire, role: &str) -> Option<Agent> {
         total: usable(&wire.total_resources, role),
         lent: from_revocable(&wire.total_resources).minus(from_revocable(&others)),
         ports: from_ports(&wire.total_resources),
-        others: from_resources(&others),
+        others: Others {
+            used: from_resources(&others),
+            offered: from_resources(&offered),
+        },
         of_role: usable(&of_role, role),
-        active: wire.active && !wire.deactivated() && wire.drain_info.is_none(),
+        offered_of_role: from_resources(&offered_of_role),
+        state: state(wire),
     })
+}
+
+/// An agent that is drained is deactivated, too, and one that is deactivated is not active.
+fn state(wire: &Wire) -> AgentState {
+    match wire.drain_info.as_ref().map(|drain| drain.state()) {
+        Some(DrainState::Drained) => AgentState::Drained,
+        Some(_) => AgentState::Draining,
+        None if wire.deactivated() => AgentState::Deactivated,
+        None if !wire.active => AgentState::Disconnected,
+        None => AgentState::Active,
+    }
 }
 
 /// What nobody has reserved, and disk that a scheduler reserved for our role, with or without a volume: nothing else of a reservation

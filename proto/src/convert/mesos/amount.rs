@@ -35,6 +35,18 @@ pub fn from_revocable(resources: &[Resource]) -> Resources {
         .filter(|r| r.revocable.is_some() && is_unmarked(r)))
 }
 
+/// Sums scalars, reserved or not, but for what a host only lends.
+pub fn from_scalars<'a>(resources: impl Iterator<Item = &'a Resource>) -> Resources {
+    sum(resources.filter(|r| r.revocable.is_none()))
+}
+
+/// The kind of a name of Mesos, and how many thousandths of Mesos' unit one of ours is.
+pub fn kind_of(name: &str) -> Option<(Kind, u64)> {
+    let kinds = Kind::ALL.into_iter().map(|kind| (kind, name_of(kind)));
+    let mut named = kinds.filter(|(_, (known, _))| *known == name);
+    named.next().map(|(kind, (_, thousandths))| (kind, thousandths))
+}
+
 fn sum<'a>(resources: impl Iterator<Item = &'a Resource>) -> Resources {
     let mut sum = Resources::ZERO;
     for resource in resources {
@@ -99,7 +111,7 @@ pub fn to_ports(ports: impl Iterator<Item = u16>, role: &str) -> Option<Resource
     clippy::cast_sign_loss,
     reason = "bounded to 0..=2^53 before the cast"
 )]
-fn milli(value: f64) -> u64 {
+pub fn milli(value: f64) -> u64 {
     const MOST: f64 = 9_007_199_254_740_992.0;
     let milli = (value * 1000.0).round();
     if milli.is_finite() {

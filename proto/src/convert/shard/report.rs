@@ -8,6 +8,7 @@ use echelon_core_model::directive::{
     Capacity, ClassFits, Found, FoundSlice, Part, RETURNABLE, Report, ReportPart, SliceReport,
 };
 use echelon_core_model::health::ShardSigns;
+use echelon_core_model::sharing::Sharing;
 use echelon_core_model::starts::StartCounts;
 use echelon_core_model::sum::MOST_COUNTED;
 use echelon_core_model::{
@@ -157,6 +158,7 @@ impl Wire for Capacity {
             host_pools,
             hosts,
             loss,
+            sharing,
         } = self;
         wire::Capacity {
             total: Some(total.to_wire()),
@@ -169,6 +171,7 @@ impl Wire for Capacity {
             host_pools: by_host_pool_to_wire(host_pools),
             hosts: *hosts,
             loss: *loss,
+            sharing: (*sharing != Sharing::default()).then(|| sharing.to_wire()),
         }
     }
 
@@ -189,6 +192,7 @@ impl Wire for Capacity {
             host_pools: by_host_pool("host_pools", message.host_pools)?,
             hosts: message.hosts,
             loss: message.loss,
+            sharing: optional("sharing", message.sharing)?.unwrap_or_default(),
         })
     }
 }

@@ -13,6 +13,7 @@ use echelon_core_model::cluster::{
 use echelon_core_model::drain::DrainState;
 use echelon_core_model::forgotten::ForgottenHosts;
 use echelon_core_model::host_pool::{HostMoves, HostPlace, HostPoolWishes};
+use echelon_core_model::sharing::{Others, Sharing};
 use echelon_core_model::store::ShardRow;
 use echelon_core_model::volume::{HostVolume, VolumeWish};
 use echelon_core_model::{Epoch, HostId, InstanceId, InstanceNumber, Span, Timestamp, Version, VolumeId};
@@ -151,12 +152,14 @@ impl Wire for ReportedCapacity {
             used,
             hosts,
             largest_host,
+            sharing,
         } = self;
         wire::ReportedCapacity {
             total: Some(total.to_wire()),
             used: Some(used.to_wire()),
             hosts: *hosts,
             largest_host: Some(largest_host.to_wire()),
+            sharing: (*sharing != Sharing::default()).then(|| sharing.to_wire()),
         }
     }
 
@@ -166,6 +169,7 @@ impl Wire for ReportedCapacity {
             used: required("used", message.used)?,
             hosts: message.hosts,
             largest_host: required("largest_host", message.largest_host)?,
+            sharing: optional("sharing", message.sharing)?.unwrap_or_default(),
         })
     }
 }
@@ -260,6 +264,8 @@ impl Wire for Host {
             drain,
             place,
             left_out,
+            others,
+            agent,
         } = self;
         wire::Host {
             id: id.to_string(),
@@ -280,6 +286,8 @@ impl Wire for Host {
             place: (*place != HostPlace::default()).then(|| place.to_wire()),
             attributes_left_out: left_out.attributes,
             volumes_left_out: left_out.volumes,
+            others: (*others != Others::default()).then(|| others.to_wire()),
+            agent: agent.number(),
         }
     }
 
@@ -305,6 +313,8 @@ impl Wire for Host {
                 attributes: message.attributes_left_out,
                 volumes: message.volumes_left_out,
             },
+            others: optional("others", message.others)?.unwrap_or_default(),
+            agent: word("agent", message.agent)?,
         })
     }
 }

@@ -1,0 +1,121 @@
+//! How the cluster is shared with other frameworks: what a master tells of it beside its list of agents.
+
+use crate::agents::Agent;
+use crate::hosts::Hosts;
+use echelon_core_model::sharing::{Others, QuotaLimit, RoleShare, Sharing};
+use echelon_core_model::sum::MOST_COUNTED;
+use echelon_core_model::{HostId, Kind, Resources};
+use std::collections::BTreeMap;
+
+/// What a master tells of other frameworks beside its list of agents.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListedSharing {
+    /// Our role.
+    pub role: String,
+    /// What frameworks of other roles hold of all agents.
+    pub roles: BTreeMap<String, Others>,
+    /// Limits of quota that count what our role uses. `None`: it did not tell.
+    pub limits: Option<Vec<QuotaUse>>,
+}
+
+/// A limit of quota, and what counts against it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaUse {
+    /// The role that it is set for.
+    pub role: String,
+    /// The kind.
+    pub kind: Kind,
+    /// The limit, in the kind's unit.
+    pub limit: u64,
+    /// What counts against it, in the kind's unit; what our tasks use is a part of it.
+    pub counted: u64,
+}
+
+/// What the list before told to be offered, by role.
+#[derive(Debug, Clone, Default)]
+pub struct OfferedBefore(BTreeMap<String, Resources>);
+
+impl OfferedBefore {
+    /// What is offered in this list and was in the one before: an offer that is on its way back to the master is in
+    /// one of them only.
+    fn held(&mut self, roles: &BTreeMap<String, Others>) -> BTreeMap<String, Others> {
+        let held = roles.iter().map(|(role, now)| {
+            let before = self.0.get(role).copied().unwrap_or(Resources::ZERO);
+            let held = Others {
+                offered: now.offered.min_each(before),
+                ..*now
+            };
+            (role.clone(), held)
+        });
+        let held = held.collect();
+        self.0 = roles
+            .iter()
+            .map(|(role, now)| (role.clone(), now.offered))
+            .collect();
+        held
+    }
+}
+
+impl Hosts {
+    /// How the cluster is shared with other frameworks, as its master told last.
+    #[must_use]
+    pub const fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
+    /// Takes in what a list tells of others. `ended` is what our tasks that ended since the question held: the list may still count it.
+    pub(crate) fn note_sharing(
+        &mut self,
+        listed: &ListedSharing,
+        agents: &[Agent],
+        ended: &BTreeMap<HostId, Resources>,
+    ) {
+        let nothing = Resources::ZERO;
+        let (mut ours, mut of_role) = (nothing, Others::default());
+        for agent in agents {
+            let ended = ended.get(&agent.host).copied().unwrap_or(nothing);
+            let here = self.ledger.used(&agent.host).resources.plus(ended);
+            ours = ours.plus(here);
+            of_role = of_role.plus(Others {
+                used: agent.of_role.minus(here),
+                offered: self.offered_of_role(agent),
+            });
+        }
+        let mut roles = listed.roles.clone();
+        roles.insert(listed.role.clone(), of_role);
+        let roles = self.offered_before.held(&roles);
+        let shares = roles.into_iter().map(|(role, held)| RoleShare {
+            role: cut(&role),
+            held: Others {
+                used: held.used.min_each(Resources::of_each(MOST_COUNTED)),
+                offered: held.offered.min_each(Resources::of_each(MOST_COUNTED)),
+            },
+        });
+        let limit = |quota: &QuotaUse| QuotaLimit {
+            role: cut(&quota.role),
+            kind: quota.kind,
+            limit: quota.limit.min(MOST_COUNTED),
+            ours: quota
+                .limit
+                .saturating_sub(quota.counted.saturating_sub(ours.get(quota.kind)))
+                .min(MOST_COUNTED),
+        };
+        let told = listed.limits.as_ref();
+        let limits = told.map(|limits| limits.iter().map(limit).collect());
+        self.sharing = Sharing::new(shares, limits.or_else(|| self.sharing.limits.take()));
+    }
+
+    /// What of an agent is offered to other frameworks of our role. What we hold of it, and what we held since the question, is ours.
+    pub(crate) fn offered_of_role(&self, agent: &Agent) -> Resources {
+        let ours = self
+            .stock
+            .free(&agent.host)
+            .plus(self.stock.closed_of(&agent.host));
+        agent.offered_of_role.minus(ours)
+    }
+}
+
+fn cut(role: &str) -> String {
+    let end = role.floor_char_boundary(Sharing::ROLE_BYTES);
+    role.get(..end).unwrap_or_default().to_owned()
+}
