@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::hosts::Hosts;
 use crate::record::Record;
 use crate::sharing::{ListedSharing, OfferedBefore};
+use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::AgentCounts;
 use echelon_core_model::sharing::{AgentState, Others, Sharing};
 use echelon_core_model::{HostId, PortSet, Resources, Span, Timestamp};
@@ -68,6 +69,8 @@ pub struct Listing {
     heard_at: Option<Timestamp>,
     /// It was refused, and no list has come since.
     refused: bool,
+    /// Hosts of which maintenance was planned or cancelled since the question left: that is newer than the list.
+    planned: BTreeSet<HostId>,
     /// Room of our tasks that ended since the question left: the list may still count it.
     ended: BTreeMap<HostId, Resources>,
 }
@@ -92,6 +95,13 @@ impl Listing {
         match self.stage {
             Stage::Asked(at) => Some(at),
             _ => None,
+        }
+    }
+
+    /// Something is told of a host's maintenance.
+    pub fn planned(&mut self, host: &HostId) {
+        if self.asked_at().is_some() {
+            self.planned.insert(host.clone());
         }
     }
 
@@ -133,6 +143,7 @@ impl Hosts {
         }
         self.listing.stage = Stage::Asked(now);
         self.listing.ended.clear();
+        self.listing.planned.clear();
         self.stock.count_closed();
         Some(Call::ListAgents)
     }
@@ -209,6 +220,21 @@ impl Hosts {
         self.listing.stage = Stage::Heard { at: now, took };
         self.listing.heard_at = Some(now);
         self.listing.refused = false;
+    }
+
+    /// Whether a list was asked for and has not come.
+    pub(crate) const fn awaits_list(&self) -> bool {
+        self.listing.asked_at().is_some()
+    }
+
+    /// Takes in when listed agents are planned to be away, and which are not any more. That a window was cancelled is told by
+    /// nothing else while no offer comes.
+    pub(crate) fn on_schedule(&mut self, agents: &[Agent], planned: &BTreeMap<HostId, Maintenance>) {
+        for host in agents.iter().map(|agent| &agent.host) {
+            if self.takes(host) && !self.listing.planned.contains(host) {
+                self.plan(host, planned.get(host).copied());
+            }
+        }
     }
 
     /// Whether another agent is registered at the address of one that is not there any more.

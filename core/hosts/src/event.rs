@@ -231,6 +231,8 @@ pub enum Event {
         awaited: Vec<HostId>,
         /// What it told of other frameworks.
         sharing: super::ListedSharing,
+        /// When agents are planned to be away. `None`: it did not tell.
+        planned: Option<BTreeMap<HostId, Maintenance>>,
     },
     /// The master does not list its agents to us: that needs a permission that we have not, or it cannot.
     Unlisted {

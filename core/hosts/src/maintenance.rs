@@ -74,19 +74,25 @@ impl Hosts {
         }
     }
 
+    /// The same by what comes beside lists of all agents.
+    pub(crate) fn plan_now(&mut self, host: &HostId, maintenance: Option<Maintenance>) {
+        self.listing.planned(host);
+        self.plan(host, maintenance);
+    }
+
     pub(crate) fn on_inverse_offer(&mut self, asked: &InverseOffer, now: Timestamp) {
         if self.appetite.is_none() || !self.takes(&asked.host) {
             return;
         }
         self.record(&asked.host, now);
-        self.plan(&asked.host, Some(asked.maintenance));
+        self.plan_now(&asked.host, Some(asked.maintenance));
         self.asked.insert(asked.id.clone(), asked.host.clone());
     }
 
     /// The plan has changed: what is planned now comes with the next offers.
     pub(crate) fn on_rescind_inverse(&mut self, offer: &OfferId) {
         if let Some(host) = self.asked.remove(offer) {
-            self.plan(&host, None);
+            self.plan_now(&host, None);
         }
     }
 

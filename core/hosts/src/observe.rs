@@ -33,7 +33,14 @@ impl Hosts {
                 agents,
                 awaited,
                 sharing,
-            } => self.on_agents(agents, awaited, sharing, now),
+                planned,
+            } => {
+                let planned = planned.as_ref().filter(|_| self.awaits_list());
+                planned
+                    .into_iter()
+                    .for_each(|planned| self.on_schedule(agents, planned));
+                self.on_agents(agents, awaited, sharing, now);
+            }
             Event::Unlisted { .. } => self.on_unlisted(now),
             Event::Disconnected { .. } | Event::Refused { .. } => self.void_offers(now),
             Event::Subscribed { .. } => {
@@ -96,7 +103,7 @@ impl Hosts {
         if new || described || grew || drain {
             self.note(host.clone());
         }
-        self.plan(host, offer.maintenance);
+        self.plan_now(host, offer.maintenance);
         if self.volumes.offered(host, &offer.reserved, now) {
             self.note(host.clone());
         }

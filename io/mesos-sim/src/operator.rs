@@ -120,6 +120,7 @@ fn act(engine: &Arc<Engine>, call: &Call) -> Result<Option<Response>, Refusal> {
         call::Type::GetFrameworks => engine.view(Cluster::get_frameworks),
         call::Type::GetTasks => engine.view(Cluster::get_tasks),
         call::Type::GetMaintenanceStatus => engine.view(Cluster::get_maintenance_status),
+        call::Type::GetMaintenanceSchedule => engine.view(Cluster::get_maintenance_schedule),
         call::Type::GetQuota => engine.view(Cluster::get_quota),
         call::Type::Unknown if call.r#type.is_none() => return Err(missing("type")),
         other => {

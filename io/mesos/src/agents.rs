@@ -1,12 +1,12 @@
-//! The answers of GET_AGENTS and GET_QUOTA, as a master writes them in JSON, read as the messages that they are. What we do not
-//! use is skipped.
+//! The answers of GET_AGENTS, GET_QUOTA and GET_MAINTENANCE_SCHEDULE, as a master writes them in JSON, read as the messages that
+//! they are. What we do not use is skipped.
 
 use echelon_core_hosts::Event;
-use echelon_proto::convert::mesos::agents_from_wire;
+use echelon_proto::convert::mesos::{Beside, agents_from_wire};
 use echelon_proto::mesos::v1::domain_info::FaultDomain;
 use echelon_proto::mesos::v1::domain_info::fault_domain::{RegionInfo, ZoneInfo};
 use echelon_proto::mesos::v1::master::response::{GetAgents, get_agents};
-use echelon_proto::mesos::v1::master::{QuotaConfig, QuotaStatus};
+use echelon_proto::mesos::v1::master::{QuotaConfig, QuotaStatus, Schedule, Window};
 use echelon_proto::mesos::v1::resource::disk_info::{Persistence, Source};
 use echelon_proto::mesos::v1::resource::reservation_info::Type as ReservationType;
 use echelon_proto::mesos::v1::resource::{
@@ -14,22 +14,108 @@ use echelon_proto::mesos::v1::resource::{
 };
 use echelon_proto::mesos::v1::value::{Range, Ranges, Scalar, Set, Text, Type};
 use echelon_proto::mesos::v1::{
-    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, DrainState, Resource, ResourceProviderId,
+    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, DrainState, DurationInfo, MachineId, Resource,
+    ResourceProviderId, TimeInfo, Unavailability,
 };
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::BTreeMap;
 
-/// The list of agents in an answer, as a framework of this role sees it, with the quotas in another one where that was got.
+/// What a master has answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answers<B> {
+    /// To GET_AGENTS.
+    pub agents: B,
+    /// To GET_QUOTA, where that was got.
+    pub quota: Option<B>,
+    /// To GET_MAINTENANCE_SCHEDULE, where that was got.
+    pub schedule: Option<B>,
+}
+
+/// The list of agents, as a framework of this role sees it, with what is told beside it.
 ///
 /// # Errors
-/// What is wrong with the list, for people. Quotas that cannot be read are not told.
-pub fn read(body: &[u8], quota: Option<&[u8]>, role: &str) -> Result<Event, String> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|e| e.to_string())?;
+/// What is wrong with the list, for people. What is beside it and cannot be read is not told.
+pub fn read<B: AsRef<[u8]>>(answers: &Answers<B>, role: &str) -> Result<Event, String> {
+    let answer: Answer = serde_json::from_slice(answers.agents.as_ref()).map_err(|e| e.to_string())?;
     let list = answer.get_agents.ok_or("it has no `get_agents`")?;
-    let quota = quota.and_then(|body| serde_json::from_slice::<QuotaAnswer>(body).ok());
-    let quota = quota.map(|answer| QuotaStatus::from(answer.get_quota.status));
-    Ok(agents_from_wire(&list.into(), quota.as_ref(), role))
+    let quota = told::<_, QuotaAnswer>(answers.quota.as_ref());
+    let schedule = told::<_, ScheduleAnswer>(answers.schedule.as_ref());
+    let beside = Beside {
+        quota: quota.map(|answer| answer.get_quota.status.into()),
+        schedule: schedule.map(|answer| answer.get_maintenance_schedule.schedule.into()),
+    };
+    Ok(agents_from_wire(&list.into(), &beside, role))
+}
+
+fn told<B: AsRef<[u8]>, T: DeserializeOwned>(body: Option<&B>) -> Option<T> {
+    serde_json::from_slice(body?.as_ref()).ok()
+}
+
+#[derive(Deserialize)]
+struct ScheduleAnswer {
+    get_maintenance_schedule: GetSchedule,
+}
+
+#[derive(Deserialize)]
+struct GetSchedule {
+    schedule: Windows,
+}
+
+#[derive(Deserialize)]
+struct Windows {
+    #[serde(default)]
+    windows: Vec<PlannedWindow>,
+}
+
+#[derive(Deserialize)]
+struct PlannedWindow {
+    #[serde(default)]
+    machine_ids: Vec<Machine>,
+    unavailability: Away,
+}
+
+#[derive(Deserialize)]
+struct Machine {
+    hostname: Option<String>,
+    ip: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Away {
+    start: Nanoseconds,
+    duration: Option<Nanoseconds>,
+}
+
+#[derive(Deserialize)]
+struct Nanoseconds {
+    nanoseconds: i64,
+}
+
+impl From<Windows> for Schedule {
+    fn from(all: Windows) -> Self {
+        Self {
+            windows: all.windows.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<PlannedWindow> for Window {
+    fn from(window: PlannedWindow) -> Self {
+        let machine = |Machine { hostname, ip }| MachineId { hostname, ip };
+        let away = window.unavailability;
+        Self {
+            machine_ids: window.machine_ids.into_iter().map(machine).collect(),
+            unavailability: Unavailability {
+                start: TimeInfo {
+                    nanoseconds: away.start.nanoseconds,
+                },
+                duration: away.duration.map(|of| DurationInfo {
+                    nanoseconds: of.nanoseconds,
+                }),
+            },
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -2,13 +2,13 @@
 //! Acknowledgements need no order and go beside them. A good answer means taken in, not done (R12), and is not told to
 //! anybody.
 
-use crate::agents;
+use crate::agents::{self, Answers};
 use crate::config::Config;
 use crate::dial::Dial;
 use crate::http::{Channel, HttpError, text};
 use crate::master::Endpoint;
 use crate::open::request;
-use crate::operator;
+use crate::operator::{self, Aside};
 use bytes::Bytes;
 use echelon_core_hosts::{Call, Event};
 use echelon_proto::convert::mesos::call_to_wire;
@@ -252,8 +252,12 @@ async fn send(
     if *call == Call::ListAgents && status.is_success() {
         let listed = match whole(line, answer.into_body()).await {
             Ok(agents) => {
-                let quota = quota(line, &mut channel).await;
-                read_list(line, agents, quota).await
+                let answers = Answers {
+                    agents,
+                    quota: beside(line, &mut channel, Aside::Quota).await,
+                    schedule: beside(line, &mut channel, Aside::Schedule).await,
+                };
+                read_list(line, answers).await
             }
             Err(why) => Err(why),
         };
@@ -267,9 +271,9 @@ async fn send(
     Ok((channel, Said::Words(status, said)))
 }
 
-/// The limits of all roles, as the master writes them. `None`: it does not tell us, and the list of agents is of use without them.
-async fn quota(line: &Line, channel: &mut Channel) -> Option<Bytes> {
-    let request = operator::quota_request(&line.config, &line.endpoint);
+/// The answer to a question beside the list of agents. `None`: the master does not tell us, and the list is of use without it.
+async fn beside(line: &Line, channel: &mut Channel, of: Aside) -> Option<Bytes> {
+    let request = operator::request_aside(&line.config, &line.endpoint, of);
     let answer = channel.send(request, line.config.timing.answer).await.ok()?;
     let told = answer.status().is_success();
     let body = whole(line, answer.into_body()).await.ok()?;
@@ -277,9 +281,9 @@ async fn quota(line: &Line, channel: &mut Channel) -> Option<Bytes> {
 }
 
 /// Reads a list of agents. It may have many megabytes, so it is read beside the loop.
-async fn read_list(line: &Line, agents: Bytes, quota: Option<Bytes>) -> Result<Event, String> {
+async fn read_list(line: &Line, answers: Answers<Bytes>) -> Result<Event, String> {
     let role = line.config.framework.role.clone();
-    let read = tokio::task::spawn_blocking(move || agents::read(&agents, quota.as_deref(), &role));
+    let read = tokio::task::spawn_blocking(move || agents::read(&answers, &role));
     read.await.map_err(|e| e.to_string())?
 }
 

@@ -13,9 +13,22 @@ use serde_json::json;
 
 const JSON: &str = "application/json";
 
-/// The question for the limits of all roles as a request.
-pub fn quota_request(config: &Config, endpoint: &Endpoint) -> Request<Full<Bytes>> {
-    to_operator(config, endpoint, json!({"type": "GET_QUOTA"}).to_string())
+/// What is asked beside the list of all agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// The limits of all roles.
+    Quota,
+    /// The planned maintenance of all machines.
+    Schedule,
+}
+
+/// A question beside the list of all agents as a request.
+pub fn request_aside(config: &Config, endpoint: &Endpoint, of: Aside) -> Request<Full<Bytes>> {
+    let kind = match of {
+        Aside::Quota => "GET_QUOTA",
+        Aside::Schedule => "GET_MAINTENANCE_SCHEDULE",
+    };
+    to_operator(config, endpoint, json!({"type": kind}).to_string())
 }
 
 /// A call of the operator API as a request.

@@ -13,7 +13,7 @@ mod reserve;
 mod status;
 mod task;
 
-pub use agents::agents_from_wire;
+pub use agents::{Beside, agents_from_wire};
 pub use amount::{from_resources, to_resources};
 pub use call::call_to_wire;
 pub use event::event_from_wire;

@@ -5,7 +5,7 @@ use crate::config::AgentSpec;
 use crate::id::AgentId;
 use crate::reconcile::time_info;
 use echelon_core_model::time::Timestamp;
-use echelon_proto::mesos::v1::master::{ClusterStatus, InverseOfferStatus, Schedule, cluster_status};
+use echelon_proto::mesos::v1::master::{ClusterStatus, InverseOfferStatus, Schedule, Window, cluster_status};
 use echelon_proto::mesos::v1::{MachineId, Unavailability};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,6 +98,19 @@ impl Cluster {
             maintenance.windows.remove(machine);
         }
         true
+    }
+
+    /// The windows of all machines, one each.
+    #[must_use]
+    pub fn maintenance_schedule(&self) -> Schedule {
+        let windows = self.master.decrees.maintenance.windows.iter();
+        let windows = windows.map(|(machine, unavailability)| Window {
+            machine_ids: vec![MachineId::from(machine)],
+            unavailability: *unavailability,
+        });
+        Schedule {
+            windows: windows.collect(),
+        }
     }
 
     /// The machines that are scheduled, with what frameworks answered about them, and those that are down.

@@ -135,6 +135,17 @@ impl Cluster {
         }
     }
 
+    /// The answer of GET_MAINTENANCE_SCHEDULE.
+    #[must_use]
+    pub fn get_maintenance_schedule(&self) -> master::Response {
+        let schedule = self.maintenance_schedule();
+        master::Response {
+            r#type: Some(response::Type::GetMaintenanceSchedule.into()),
+            get_maintenance_schedule: Some(response::GetMaintenanceSchedule { schedule }),
+            ..Default::default()
+        }
+    }
+
     /// The answer of GET_MAINTENANCE_STATUS.
     #[must_use]
     pub fn get_maintenance_status(&self) -> master::Response {

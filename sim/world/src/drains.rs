@@ -8,7 +8,7 @@ use echelon_core_hosts::{Call, Event};
 use echelon_core_model::drain::{Drains, HostDrain};
 use echelon_core_model::store::{Answer, Decision, Op, Query};
 use echelon_core_model::{ClusterId, HostId, MemberId, Span};
-use echelon_proto::convert::mesos::agents_from_wire;
+use echelon_proto::convert::mesos::{Beside, agents_from_wire};
 use echelon_sim_mesos::AgentId;
 
 impl World {
@@ -55,8 +55,12 @@ impl World {
             }
             Call::ListAgents => {
                 let list = c.mesos.get_agents().get_agents.unwrap_or_default();
-                let quota = c.mesos.get_quota().get_quota.map(|quota| quota.status);
-                let told = agents_from_wire(&list, quota.as_ref(), &c.framework.role);
+                let schedule = c.mesos.get_maintenance_schedule();
+                let beside = Beside {
+                    quota: c.mesos.get_quota().get_quota.map(|quota| quota.status),
+                    schedule: schedule.get_maintenance_schedule.map(|of| of.schedule),
+                };
+                let told = agents_from_wire(&list, &beside, &c.framework.role);
                 return self.tell(who, told);
             }
             _ => false,

@@ -40,6 +40,7 @@ pub fn shared(agents: Vec<Agent>, sharing: ListedSharing) -> Event {
         agents,
         awaited: Vec::new(),
         sharing,
+        planned: None,
     }
 }
 
@@ -128,6 +129,7 @@ fn an_agent_that_the_list_leaves_out_is_lost_only_when_nothing_of_ours_is_there(
             agents: vec![],
             awaited,
             sharing: ListedSharing::default(),
+            planned: None,
         },
         at(7),
     );
@@ -394,6 +396,7 @@ fn an_agent_is_not_replaced_while_it_may_be_there() {
         agents: vec![successor("n", "a.example:5051")],
         awaited: vec![a()],
         sharing: ListedSharing::default(),
+        planned: None,
     };
     for list in [list(both), awaits] {
         let mut hosts = silent();

@@ -1,7 +1,7 @@
 //! Planned maintenance: when hosts are to be left, and what is answered.
 
 use super::{at, demand, disconnected, launch, offer, say, subscribed, task, with_offers};
-use crate::{Call, Drain, Event, Hosts, InverseOffer, Offer, OfferId};
+use crate::{Call, Drain, Event, Hosts, InverseOffer, ListedSharing, Offer, OfferId};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::{HostId, Timestamp};
 use echelon_core_testkit::build::shape;
@@ -186,4 +186,65 @@ fn tasks_are_found_by_their_hosts() {
     let hosts = two();
     let on = |host: &str| hosts.tasks_on(&[HostId::new(host)].into());
     assert_eq!((on("a"), on("b")), (vec![task(1)], vec![]));
+}
+
+/// The master lists its agents beside this schedule; the question left a second before.
+fn told(hosts: &mut Hosts, second: u64, planned: &[(&str, Maintenance)]) {
+    assert!(hosts.list_agents(true, at(second)).is_some());
+    let list = schedule(planned);
+    hosts.on_event(&list, at(second + 1));
+}
+
+fn schedule(planned: &[(&str, Maintenance)]) -> Event {
+    let planned = planned.iter().map(|(host, m)| (HostId::new(*host), *m));
+    Event::Agents {
+        agents: vec![super::agents::agent("a", 0), super::agents::agent("b", 0)],
+        awaited: Vec::new(),
+        sharing: ListedSharing::default(),
+        planned: Some(planned.collect()),
+    }
+}
+
+fn windows(hosts: &Hosts) -> [Option<Maintenance>; 2] {
+    ["a", "b"].map(|h| hosts.host(&HostId::new(h)).unwrap().maintenance)
+}
+
+#[test]
+fn a_schedule_tells_what_is_planned_and_what_was_cancelled_without_any_offer() {
+    let mut hosts = two();
+    assert_eq!(windows(&hosts), [Some(window()); 2]);
+    told(&mut hosts, 20, &[("b", window())]);
+    assert_eq!(windows(&hosts), [None, Some(window())], "one was cancelled");
+    let later = Maintenance {
+        from: at(9000),
+        until: None,
+    };
+    told(&mut hosts, 60, &[("a", later)]);
+    assert_eq!(windows(&hosts), [Some(later), None]);
+    // A list that comes without a schedule says nothing.
+    assert!(hosts.list_agents(true, at(90)).is_some());
+    let list = Event::Agents {
+        agents: vec![super::agents::agent("a", 0)],
+        awaited: Vec::new(),
+        sharing: ListedSharing::default(),
+        planned: None,
+    };
+    hosts.on_event(&list, at(91));
+    assert_eq!(windows(&hosts), [Some(later), None]);
+}
+
+#[test]
+fn what_offers_say_while_a_schedule_is_under_way_is_newer() {
+    let mut hosts = two();
+    assert!(hosts.list_agents(true, at(20)).is_some());
+    hosts.on_event(&Event::Offers(vec![offer("o3", "a", shape(1, 10))]), at(21));
+    hosts.on_event(&schedule(&[("a", window())]), at(22));
+    assert_eq!(
+        windows(&hosts),
+        [None, None],
+        "the offer says that nothing is planned"
+    );
+    // Nor does one count that was not asked for.
+    hosts.on_event(&schedule(&[("a", window())]), at(23));
+    assert_eq!(windows(&hosts), [None, None]);
 }

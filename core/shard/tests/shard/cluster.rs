@@ -486,6 +486,7 @@ impl Cluster {
             agents: agents.collect(),
             awaited: Vec::new(),
             sharing: self.sharing.clone(),
+            planned: None,
         }
     }
 

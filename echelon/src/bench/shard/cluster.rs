@@ -57,6 +57,7 @@ impl Cluster {
                     agents,
                     awaited: Vec::new(),
                     sharing: ListedSharing::default(),
+                    planned: None,
                 });
             }
             Call::Accept { host, launches, .. } => {

@@ -3,13 +3,15 @@
 use super::net::{Answer, Net};
 use super::{Shard, config, kill, subscribed};
 use crate::Credential;
-use crate::agents::read;
+use crate::agents::{Answers, read};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use echelon_core_hosts::{Agent, Call, Event, ListedSharing};
+use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::sharing::AgentState;
-use echelon_core_model::{Kind, Resources};
+use echelon_core_model::{Kind, Resources, Timestamp};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A real master's agents: a call that was sent to a misspelt path subscribed to its operators' events, which begin with all of them.
 fn recorded() -> Value {
@@ -30,8 +32,17 @@ fn recorded() -> Value {
     json!({"type": "GET_AGENTS", "get_agents": event["subscribed"]["get_state"]["get_agents"]})
 }
 
+/// A list with nothing beside it.
+fn alone(agents: String) -> Answers<String> {
+    Answers {
+        agents,
+        quota: None,
+        schedule: None,
+    }
+}
+
 fn listed(answer: &Value, role: &str) -> Vec<Agent> {
-    match read(answer.to_string().as_bytes(), None, role).unwrap() {
+    match read(&alone(answer.to_string()), role).unwrap() {
         Event::Agents { agents, .. } => agents,
         other => panic!("{other:?}"),
     }
@@ -76,9 +87,11 @@ fn of(role: &str) -> Value {
 
 /// What a list tells of other frameworks.
 fn sharing(answer: &Value, quota: Option<&Value>, role: &str) -> ListedSharing {
-    let quota = quota.map(|q| q.to_string());
-    let quota = quota.as_deref().map(str::as_bytes);
-    match read(answer.to_string().as_bytes(), quota, role).unwrap() {
+    let answers = Answers {
+        quota: quota.map(Value::to_string),
+        ..alone(answer.to_string())
+    };
+    match read(&answers, role).unwrap() {
         Event::Agents { sharing, .. } => sharing,
         other => panic!("{other:?}"),
     }
@@ -162,6 +175,49 @@ fn roles_and_quotas_are_told_beside_the_agents() {
 }
 
 #[test]
+fn windows_of_maintenance_are_told_by_agent() {
+    let answer = recorded();
+    let planned = |schedule: Value| {
+        let answers = Answers {
+            schedule: Some(schedule.to_string()),
+            ..alone(answer.to_string())
+        };
+        match read(&answers, "*").unwrap() {
+            Event::Agents { planned, .. } => planned,
+            other => panic!("{other:?}"),
+        }
+    };
+    let schedule = |machines: Value| {
+        json!({"get_maintenance_schedule": {"schedule": {"windows": [{
+            "machine_ids": machines,
+            "unavailability": {"start": {"nanoseconds": 7_000_000_000u64}, "duration": {"nanoseconds": 2_000_000_000u64}}
+        }]}}})
+    };
+    let window = Maintenance {
+        from: Timestamp(7000),
+        until: Some(Timestamp(9000)),
+    };
+    for (machine, is_it) in [
+        (json!({"hostname": "127.0.0.1", "ip": "127.0.0.1"}), true),
+        (json!({"hostname": "127.0.0.1"}), true),
+        (json!({"ip": "127.0.0.1"}), true),
+        (json!({"hostname": "127.0.0.1", "ip": "127.0.0.2"}), false),
+        (json!({"hostname": "other"}), false),
+        (json!({}), false),
+    ] {
+        let told = planned(schedule(json!([machine.clone()]))).unwrap();
+        let windows: Vec<Maintenance> = told.into_values().collect();
+        let expected = if is_it { vec![window] } else { vec![] };
+        assert_eq!(windows, expected, "{machine}");
+    }
+    let none = json!({"get_maintenance_schedule": {"schedule": {}}});
+    assert_eq!(planned(none), Some(BTreeMap::new()));
+    for unread in [json!({}), json!([]), json!({"get_maintenance_schedule": 1})] {
+        assert_eq!(planned(unread), None, "not told is not cancelled");
+    }
+}
+
+#[test]
 fn what_operators_do_with_an_agent_is_told_apart() {
     let mut answer = recorded();
     let drain = |state: &str| json!({"state": state, "config": {"mark_gone": false}});
@@ -241,12 +297,12 @@ fn what_is_taken_says_whose_it_is_by_its_role() {
     assert_eq!(agent.state, AgentState::Draining);
     let attributes: Vec<_> = agent.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(attributes, ["level=3", "rack=r1", "region=r", "zone=z"]);
-    let Event::Agents { awaited, .. } = read(answer.to_string().as_bytes(), None, "*").unwrap() else {
+    let Event::Agents { awaited, .. } = read(&alone(answer.to_string()), "*").unwrap() else {
         panic!()
     };
     assert_eq!(awaited.len(), 1);
     for broken in ["", "[]", "{}", r#"{"get_agents":{"agents":[{}]}}"#] {
-        assert!(read(broken.as_bytes(), None, "*").is_err(), "{broken}");
+        assert!(read(&alone(broken.to_owned()), "*").is_err(), "{broken}");
     }
 }
 
@@ -277,12 +333,26 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
     );
     let quota = json!({"get_quota": {"status": {"configs": []}}});
     let json = vec![("content-type", "application/json")];
-    net.answer("m:5050", Answer::Body(json, quota.to_string().into_bytes()));
+    net.answer(
+        "m:5050",
+        Answer::Body(json.clone(), quota.to_string().into_bytes()),
+    );
+    let schedule = json!({"get_maintenance_schedule": {"schedule": {}}});
+    net.answer("m:5050", Answer::Body(json, schedule.to_string().into_bytes()));
     shard.say(Call::ListAgents).await;
-    let Event::Agents { agents, sharing, .. } = shard.hear().await else {
+    let Event::Agents {
+        agents,
+        sharing,
+        planned,
+        ..
+    } = shard.hear().await
+    else {
         panic!()
     };
-    assert_eq!((agents.len(), sharing.limits), (1, Some(vec![])));
+    assert_eq!(
+        (agents.len(), sharing.limits, planned),
+        (1, Some(vec![]), Some(BTreeMap::new()))
+    );
     net.answer("m:5050", Answer::Text(400, "enough"));
     shard.say(kill("t")).await;
     shard.hear_failed().await;
@@ -295,6 +365,7 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
         [
             (api.clone(), framework.clone()),
             ("/api/v1".to_owned(), operator.clone()),
+            ("/api/v1".to_owned(), operator.clone()),
             ("/api/v1".to_owned(), operator),
             (api, framework)
         ]
@@ -302,18 +373,29 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
 }
 
 #[tokio::test]
-async fn agents_are_told_also_where_quotas_are_not() {
-    for refused in [Answer::Text(403, "no"), Answer::Text(501, "no"), Answer::Cut] {
+async fn agents_are_told_also_where_nothing_is_beside_them() {
+    for refused in [
+        || Answer::Text(403, "no"),
+        || Answer::Text(501, "no"),
+        || Answer::Cut,
+    ] {
         let net = Net::with(&["m:5050"]);
         let (mut shard, _stream) = operating(&net).await;
         let answer = recorded().to_string().into_bytes();
         net.answer("m:5050", Answer::Body(vec![], answer));
-        net.answer("m:5050", refused);
+        net.answer("m:5050", refused());
+        net.answer("m:5050", refused());
         shard.say(Call::ListAgents).await;
-        let Event::Agents { agents, sharing, .. } = shard.hear().await else {
+        let Event::Agents {
+            agents,
+            sharing,
+            planned,
+            ..
+        } = shard.hear().await
+        else {
             panic!()
         };
-        assert_eq!((agents.len(), sharing.limits), (1, None));
+        assert_eq!((agents.len(), sharing.limits, planned), (1, None, None));
     }
 }
 

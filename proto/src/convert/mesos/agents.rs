@@ -1,21 +1,31 @@
 //! All agents of a master in our words. What somebody holds says by its role whose it is: an agent's own figures name no framework.
 
 use super::amount::{from_ports, from_resources, from_revocable, from_scalars, kind_of, milli, scalar_mib};
-use super::event::{attributes, host_port, name};
-use crate::mesos::v1::master::QuotaStatus;
+use super::event::{attributes, host_port, maintenance, name};
 use crate::mesos::v1::master::response::GetAgents;
 use crate::mesos::v1::master::response::get_agents::Agent as Wire;
+use crate::mesos::v1::master::{QuotaStatus, Schedule};
 use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
-use crate::mesos::v1::{DrainState, Resource};
+use crate::mesos::v1::{DrainState, MachineId, Resource};
 use echelon_core_hosts::{Agent, Event, ListedSharing, QuotaUse};
+use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{HostId, Resources};
 use std::collections::BTreeMap;
 
-/// The list of all agents as a framework of this role sees it, and the quotas where they are told. An agent without an id cannot be
+/// What a master tells beside its list of agents. `None`: it does not tell us.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The quotas of all roles.
+    pub quota: Option<QuotaStatus>,
+    /// The planned maintenance of all machines.
+    pub schedule: Option<Schedule>,
+}
+
+/// The list of all agents as a framework of this role sees it, with what is told beside it. An agent without an id cannot be
 /// used and is left out.
 #[must_use]
-pub fn agents_from_wire(list: &GetAgents, quota: Option<&QuotaStatus>, role: &str) -> Event {
+pub fn agents_from_wire(list: &GetAgents, beside: &Beside, role: &str) -> Event {
     let known = |id: &crate::mesos::v1::AgentId| HostId::new(&id.value);
     Event::Agents {
         agents: list.agents.iter().filter_map(|a| agent(a, role)).collect(),
@@ -27,9 +37,39 @@ pub fn agents_from_wire(list: &GetAgents, quota: Option<&QuotaStatus>, role: &st
         sharing: ListedSharing {
             role: role.to_owned(),
             roles: of_other_roles(list, role),
-            limits: quota.map(|quota| limits(list, quota, role)),
+            limits: beside.quota.as_ref().map(|quota| limits(list, quota, role)),
         },
+        planned: beside.schedule.as_ref().map(|schedule| planned(list, schedule)),
     }
+}
+
+/// When agents are planned to be away, by the schedule of their machines (R129).
+fn planned(list: &GetAgents, schedule: &Schedule) -> BTreeMap<HostId, Maintenance> {
+    let mut out = BTreeMap::new();
+    for window in &schedule.windows {
+        let is_in = |agent: &&Wire| window.machine_ids.iter().any(|machine| is_on(agent, machine));
+        let agents = list.agents.iter().filter(is_in);
+        let ids = agents.filter_map(|agent| agent.agent_info.id.as_ref());
+        out.extend(ids.map(|id| (HostId::new(&id.value), maintenance(&window.unavailability))));
+    }
+    out
+}
+
+/// Whether an agent is on a machine, by its name and its address as far as they are named.
+fn is_on(agent: &Wire, machine: &MachineId) -> bool {
+    let address = address(agent);
+    let ip = address.rsplit_once(':').map_or("", |(ip, _)| ip);
+    let name = &agent.agent_info.hostname;
+    let is_named = machine.hostname.is_some() || machine.ip.is_some();
+    is_named
+        && machine
+            .hostname
+            .as_ref()
+            .is_none_or(|h| h.eq_ignore_ascii_case(name))
+        && machine
+            .ip
+            .as_ref()
+            .is_none_or(|machine| machine == ip.trim_matches(['[', ']']))
 }
 
 /// What frameworks of other roles hold of all agents.

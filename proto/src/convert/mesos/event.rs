@@ -119,7 +119,7 @@ fn inverse_offer(asked: &WireInverseOffer) -> Option<InverseOffer> {
     })
 }
 
-fn maintenance(u: &Unavailability) -> Maintenance {
+pub(super) fn maintenance(u: &Unavailability) -> Maintenance {
     let ms = |nanoseconds: i64| u64::try_from(nanoseconds / 1_000_000).unwrap_or(0);
     let from = Timestamp(ms(u.start.nanoseconds));
     Maintenance {
