@@ -29,6 +29,7 @@ mod taken;
 pub mod tally;
 #[cfg(test)]
 mod tests;
+mod views;
 mod volumes;
 
 pub use agents::Agent;
@@ -46,3 +47,4 @@ pub use meaning::reason_of;
 pub use stock::Arrival;
 pub use taken::was_launched_before;
 pub use tally::Tally;
+pub use views::ViewChanges;

@@ -40,6 +40,8 @@ pub struct Stock {
     next: Arrival,
     closed: BTreeSet<OfferId>,
     closed_order: VecDeque<OfferId>,
+    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    touched: BTreeSet<HostId>,
     tally: Tally,
 }
 
@@ -69,6 +71,7 @@ impl Stock {
             .entry(offer.host.clone())
             .or_default()
             .insert(offer.id.clone());
+        self.touched.insert(offer.host.clone());
         self.tally.received += 1;
         true
     }
@@ -80,6 +83,7 @@ impl Stock {
             return;
         };
         self.line(&offer.host).remove(&offer.arrival);
+        self.touched.insert(offer.host.clone());
         if let Some(offers) = self.by_host.get_mut(&offer.host) {
             offers.remove(id);
             if offers.is_empty() {
@@ -128,6 +132,7 @@ impl Stock {
         if self.spoken_for.insert(host.clone()) {
             let arrivals = self.arrivals(host);
             move_between(&mut self.loose, &mut self.kept, &arrivals);
+            self.touched.insert(host.clone());
         }
     }
 
@@ -141,6 +146,7 @@ impl Stock {
         if self.spoken_for.remove(host) {
             let arrivals = self.arrivals(host);
             move_between(&mut self.kept, &mut self.loose, &arrivals);
+            self.touched.insert(host.clone());
         }
     }
 
@@ -149,8 +155,10 @@ impl Stock {
         for offer in self.open.values() {
             self.tally.end(End::Void, now.since(offer.since));
         }
+        self.touched.extend(self.by_host.keys().cloned());
         *self = Self {
             spoken_for: std::mem::take(&mut self.spoken_for),
+            touched: std::mem::take(&mut self.touched),
             next: self.next,
             tally: self.tally,
             ..Self::default()
@@ -211,6 +219,11 @@ impl Stock {
         } else {
             (self.free(host), self.lent(host))
         }
+    }
+
+    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    pub fn take_touched(&mut self) -> BTreeSet<HostId> {
+        std::mem::take(&mut self.touched)
     }
 
     /// Comes after every offer so far.

@@ -161,6 +161,9 @@ impl Hosts {
         let Some(at) = self.views.get_mut(host) else {
             return;
         };
+        if *at == view {
+            return;
+        }
         let before = std::mem::replace(at, view);
         let (was, now) = (span(&before), span(at));
         let moved = Brief::of(&before) != Brief::of(at);
@@ -190,18 +193,24 @@ impl Hosts {
         }
     }
 
-    /// Takes in how all hosts are now, in the order of their ids: what is as before costs a comparison.
-    pub fn renew(&mut self, views: Vec<HostView>) {
-        let same =
-            self.views.len() == views.len() && self.views.iter().zip(&views).all(|(a, b)| a.id == b.id);
-        if !same {
-            *self = Self::new(views);
+    /// Takes in how some hosts are now, and that others are gone; the rest is as before. `O(log hosts)` for each of them, but all
+    /// that is kept is made anew where a host is new or one that was here is gone.
+    pub fn renew(&mut self, changed: Vec<HostView>, gone: &[HostId]) {
+        let is_same = gone.iter().all(|id| self.find(id).is_none())
+            && changed.iter().all(|v| self.find(&v.id).is_some());
+        if is_same {
+            changed.into_iter().for_each(|view| self.update(view));
             return;
         }
-        let changed =
-            |(host, view): (HostIdx, HostView)| (self.views.get(host) != Some(&view)).then_some(view);
-        let changed: Vec<HostView> = views.into_iter().enumerate().filter_map(changed).collect();
-        changed.into_iter().for_each(|view| self.update(view));
+        let views = std::mem::take(&mut self.views)
+            .into_iter()
+            .map(|view| (view.id.clone(), view));
+        let mut by_id: BTreeMap<HostId, HostView> = views.collect();
+        gone.iter().for_each(|id| {
+            by_id.remove(id);
+        });
+        by_id.extend(changed.into_iter().map(|view| (view.id.clone(), view)));
+        *self = Self::new(by_id.into_values());
     }
 
     /// Forgets a host and makes all that is kept anew.

@@ -171,6 +171,8 @@ pub struct Shard {
     pub(crate) daemons: Daemons,
     /// The hosts as placement was asked about them last.
     pub(crate) snapshot: Arc<placement::Hosts>,
+    /// How often a host of the snapshot was renewed.
+    pub(crate) views_renewed: u64,
     pub(crate) telling: Telling,
     /// Logs of ended runs on their way into storage.
     pub(crate) keeping: Keeping,
@@ -272,6 +274,7 @@ impl Shard {
             loners: Loners::default(),
             daemons: Daemons::default(),
             snapshot: Arc::default(),
+            views_renewed: 0,
             telling: Telling::default(),
             keeping: Keeping::default(),
             refusals: Refusals::new(),

@@ -8,6 +8,7 @@ mod manners;
 mod master;
 mod ports;
 mod slack;
+mod views;
 
 use crate::{Call, Config, Demand, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
 use echelon_core_model::runtime::{Port, Runtime};

@@ -243,6 +243,11 @@ fn hosts_that_are_changed_one_by_one_are_those_that_are_made_anew() {
     };
     assert_eq!(place(&anew), place(&other));
     now[0].draining = true;
-    kept.renew(now.clone());
+    kept.renew(vec![now[0].clone()], &[HostId::new("a")]);
+    assert_eq!(kept, crate::Hosts::new(now.clone()), "a was not there");
+    let (gone, new) = (now.remove(0), host("a", shape(1, 1)));
+    now[0].free = shape(1, 1);
+    kept.renew(vec![new.clone(), now[0].clone()], &[gone.id]);
+    now.push(new);
     assert_eq!(kept, crate::Hosts::new(now));
 }
