@@ -98,6 +98,7 @@ impl Hosts {
                 self.changed.insert(id.clone());
             }
         }
+        self.touch_all();
     }
 
     /// Notes the name of an agent's host; whether operators want something else of it than was known.

@@ -58,6 +58,8 @@ pub struct Hosts {
     /// Those of them that were not asked for yet.
     pub(crate) newly_replaced: Vec<HostId>,
     pub(crate) changed: BTreeSet<HostId>,
+    /// Hosts of which something else than their offers has changed since placement was last shown them.
+    pub(crate) touched: BTreeSet<HostId>,
     /// Counts what became known of hosts: which there are, what they are like, whether they can be reached.
     pub(crate) news: u64,
     pub(crate) removed: BTreeSet<HostId>,
@@ -101,6 +103,7 @@ impl Hosts {
             replaced: BTreeSet::new(),
             newly_replaced: Vec::new(),
             changed: BTreeSet::new(),
+            touched: BTreeSet::new(),
             news: 0,
             removed: BTreeSet::new(),
             revivals: 0,
@@ -122,6 +125,7 @@ impl Hosts {
             self.records
                 .entry(id.clone())
                 .or_insert_with(|| Record::restored(row));
+            self.touch(&id);
             self.is_named(&id, &hostname);
         }
     }
@@ -387,6 +391,7 @@ impl Hosts {
     /// A host has become known, or something else is known of it.
     pub(crate) fn note(&mut self, host: HostId) {
         self.news += 1;
+        self.touch(&host);
         self.changed.insert(host);
     }
 
@@ -422,6 +427,7 @@ impl Hosts {
 
     pub(crate) fn record(&mut self, host: &HostId, now: Timestamp) -> &mut Record {
         self.removed.remove(host);
+        self.touch(host);
         self.records
             .entry(host.clone())
             .or_insert_with(|| Record::unnamed(host, now))
@@ -461,6 +467,7 @@ impl Hosts {
             self.volumes.forget(&id);
             self.replaced.remove(&id);
             self.changed.remove(&id);
+            self.touch(&id);
             self.news += 1;
             self.removed.insert(id);
         }

@@ -30,6 +30,7 @@ mod taken;
 pub mod tally;
 #[cfg(test)]
 mod tests;
+mod views;
 mod volumes;
 
 pub use agents::Agent;
@@ -48,3 +49,4 @@ pub use sharing::{ListedSharing, QuotaUse};
 pub use stock::Arrival;
 pub use taken::was_launched_before;
 pub use tally::Tally;
+pub use views::ViewChanges;

@@ -135,6 +135,7 @@ impl Hosts {
     /// Notes what a host lends by the newest sign of it.
     fn lends(&mut self, host: &HostId) {
         let sum = self.lent_sum(host);
+        self.touch(host);
         if let Some(record) = self.records.get_mut(host) {
             record.lent = sum;
         }

@@ -144,6 +144,7 @@ impl Hosts {
         };
         let changed: Vec<HostId> = self.records.iter().filter_map(named).collect();
         changed.into_iter().for_each(|id| self.note(id));
+        self.touch_all();
     }
 
     /// Hosts that are empty by now, with their new host pools: their caller stores that, and says when it is. From here on no wish changes

@@ -42,6 +42,8 @@ pub struct Stock {
     closed_order: VecDeque<OfferId>,
     /// What was open and was closed since all agents were asked for, by host; `None` while no list is awaited.
     closed_since: Option<BTreeMap<HostId, Resources>>,
+    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    touched: BTreeSet<HostId>,
     tally: Tally,
 }
 
@@ -71,6 +73,7 @@ impl Stock {
             .entry(offer.host.clone())
             .or_default()
             .insert(offer.id.clone());
+        self.touched.insert(offer.host.clone());
         self.tally.received += 1;
         true
     }
@@ -82,6 +85,7 @@ impl Stock {
             return;
         };
         self.line(&offer.host).remove(&offer.arrival);
+        self.touched.insert(offer.host.clone());
         if let Some(offers) = self.by_host.get_mut(&offer.host) {
             offers.remove(id);
             if offers.is_empty() {
@@ -154,6 +158,7 @@ impl Stock {
         if self.spoken_for.insert(host.clone()) {
             let arrivals = self.arrivals(host);
             move_between(&mut self.loose, &mut self.kept, &arrivals);
+            self.touched.insert(host.clone());
         }
     }
 
@@ -167,6 +172,7 @@ impl Stock {
         if self.spoken_for.remove(host) {
             let arrivals = self.arrivals(host);
             move_between(&mut self.kept, &mut self.loose, &arrivals);
+            self.touched.insert(host.clone());
         }
     }
 
@@ -177,9 +183,11 @@ impl Stock {
             self.note_closed(offer);
             self.tally.end(End::Void, now.since(offer.since));
         }
+        self.touched.extend(self.by_host.keys().cloned());
         *self = Self {
             closed_since: self.closed_since.take(),
             spoken_for: std::mem::take(&mut self.spoken_for),
+            touched: std::mem::take(&mut self.touched),
             next: self.next,
             tally: self.tally,
             ..Self::default()
@@ -240,6 +248,11 @@ impl Stock {
         } else {
             (self.free(host), self.lent(host))
         }
+    }
+
+    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    pub fn take_touched(&mut self) -> BTreeSet<HostId> {
+        std::mem::take(&mut self.touched)
     }
 
     /// Comes after every offer so far.

@@ -1,7 +1,7 @@
 //! Which partition a stored fact lies in. The hash is pinned (FNV-1a, 64 bit) because the answer is stored: it must be
 //! the same for ever, on every machine and with every compiler.
 
-use crate::id::{GroupName, JobId};
+use crate::id::{GroupName, JobId, Version};
 
 /// Heads and progress of jobs lie in this many buckets.
 pub const JOB_BUCKETS: u16 = 1024;
@@ -42,6 +42,19 @@ pub fn assignment_partition(job: JobId) -> u16 {
     pick(fnv1a(&job.0.to_be_bytes()), ASSIGNMENT_PARTITIONS)
 }
 
+/// The buckets of the heads of the jobs of a partition of assignments: one number is picked from the same hash for each.
+pub fn job_buckets(partition: u16) -> impl Iterator<Item = u16> {
+    (partition..JOB_BUCKETS).step_by(ASSIGNMENT_PARTITIONS.into())
+}
+
+/// What a bucket of heads is tagged with when a head is written in it: another number than by any other write, as far as
+/// 64 bits tell. It is stored, so it is pinned like the buckets.
+#[must_use]
+pub fn head_tag(job: JobId, version: Version) -> i64 {
+    let bytes = [&job.0.to_be_bytes()[..], &version.0.to_be_bytes()[..]].concat();
+    i64::from_be_bytes(fnv1a(&bytes).to_be_bytes())
+}
+
 /// The bucket of a block of instances: that of its run of blocks. Block `u32::MAX` stands for the group's slice row.
 #[must_use]
 pub fn block_bucket(job: JobId, group: &GroupName, block: u32) -> u16 {
@@ -65,6 +78,18 @@ mod tests {
             [0, 15, 16, 31, u32::MAX].map(|n| block_bucket(job, &main, n)),
             [89, 89, 150, 150, 171]
         );
+    }
+
+    #[test]
+    fn each_bucket_of_heads_is_of_the_partition_of_its_jobs() {
+        let all: std::collections::BTreeSet<u16> = (0..ASSIGNMENT_PARTITIONS).flat_map(job_buckets).collect();
+        assert_eq!(all.len(), usize::from(JOB_BUCKETS));
+        for i in 0..1_000u128 {
+            let job = JobId(i << 60 | i);
+            assert!(job_buckets(assignment_partition(job)).any(|bucket| bucket == job_bucket(job)));
+        }
+        assert_ne!(head_tag(JobId(1), Version(1)), head_tag(JobId(1), Version(2)));
+        assert_ne!(head_tag(JobId(1), Version(1)), head_tag(JobId(2), Version(1)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! simulation has its own. Two kinds of facts that never share a table (section 7): decided ones are written only by
 //! compare-and-set, owned ones only by one leader, each write stamped `epoch << 40 | sequence`.
 
+mod changes;
 mod event;
 mod failure;
 mod mark;
@@ -9,6 +10,7 @@ mod op;
 mod shard_rows;
 mod unread;
 
+pub use changes::Changes;
 pub use event::{Event, EventDay, EventEnd, EventPlace, event_day};
 pub use failure::{OpFailure, Refusal, RefusedRow, RefusedWhy, Trouble, TroubleKind};
 pub use mark::{Evidence, Mark};

@@ -7,11 +7,11 @@ mod words;
 use crate::answer::{Answer, Choice, Unplaced};
 use crate::problem::{Bound, Problem, Wanted};
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::siting::{Affinity, Comparison, Constraint, Number, Test, pattern};
+use echelon_core_model::siting::{Affinity, Comparison, Constraint, HOSTNAME, Number, Test, pattern};
 use echelon_core_model::spec::JobKind;
 use echelon_core_model::{GroupName, HostId, InstanceId, InstanceNumber, JobId, Kind, ReasonCode, Resources};
 use std::collections::{BTreeMap, BTreeSet};
-use topology::Runs;
+use topology::{Runs, place};
 
 /// A rule that an answer breaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -303,7 +303,14 @@ impl<'a> Judge<'a> {
         }
         let key = key(wanted);
         let newly = |host: &HostId| self.placed.get(&(key, host)).copied().unwrap_or(0);
-        let count = |host: &HostId| newly(host) + wanted.present.get(host).copied().unwrap_or(0);
+        let on_machines = self.on_machines(wanted);
+        let count = |host: &HostId| {
+            let machine = self.hosts.get(host).and_then(|view| place(HOSTNAME, view));
+            machine
+                .and_then(|name| on_machines.get(name))
+                .copied()
+                .unwrap_or(0)
+        };
         // Who is bound to a host had no choice.
         let bound = |host: &HostId| wanted.bound.iter().filter(|b| b.host == *host).count();
         let most = self

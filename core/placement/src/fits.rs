@@ -3,6 +3,7 @@
 //! an exclusive instance starts on no host that is in use.
 
 use crate::constraint::Rule;
+use crate::hosts::machine_of;
 use echelon_core_model::class::{ClassDigest, ClassFit, InstanceClass, MOST_A_CLUSTER, MOST_A_HOST};
 use echelon_core_model::cluster::HostView;
 use echelon_core_model::{HostId, PortSet};
@@ -15,6 +16,15 @@ pub struct FitHost {
     pub view: HostView,
     /// All its ports. `None`: not known; then no class is short of them.
     pub ports: Option<PortSet>,
+}
+
+/// A host as it was counted, with what it holds of each class, in order of the digests.
+#[derive(Debug, Clone)]
+struct Counted {
+    host: FitHost,
+    /// Another host of its machine is in use.
+    is_beside_work: bool,
+    fits: Vec<ClassFit>,
 }
 
 impl FitHost {
@@ -34,8 +44,7 @@ impl FitHost {
 #[derive(Debug, Clone, Default)]
 pub struct FitCounts {
     classes: BTreeMap<ClassDigest, InstanceClass>,
-    /// Each host as it was counted, with what it holds of each class, in order of the digests.
-    hosts: BTreeMap<HostId, (FitHost, Vec<ClassFit>)>,
+    hosts: BTreeMap<HostId, Counted>,
     sums: Vec<ClassFit>,
     revision: u64,
 }
@@ -71,41 +80,48 @@ impl FitCounts {
         }
         self.classes = classes;
         let rules = rules_of(&self.classes);
-        for (host, counts) in self.hosts.values_mut() {
-            *counts = count(&rules, host);
+        for of in self.hosts.values_mut() {
+            of.fits = count(&rules, &of.host, of.is_beside_work);
         }
         let zero = vec![ClassFit::default(); self.classes.len()];
-        let all = self.hosts.values().map(|(_, counts)| counts);
-        self.sums = all.fold(zero, |sums, counts| zip(sums, counts, ClassFit::plus));
+        let all = self.hosts.values().map(|of| &of.fits);
+        self.sums = all.fold(zero, |sums, fits| zip(sums, fits, ClassFit::plus));
     }
 
     /// Takes in all hosts that may be used. `O(hosts)` comparisons, and one count of each class for each host that changed.
     pub fn set_hosts(&mut self, hosts: Vec<FitHost>) {
+        let beside = beside_work(&hosts);
         let classes = std::mem::take(&mut self.classes);
         let mut rules = None;
         let mut before = std::mem::take(&mut self.hosts);
         let mut sums = std::mem::take(&mut self.sums);
         sums.resize(classes.len(), ClassFit::default());
         let mut is_other = false;
-        for host in hosts {
+        for (host, is_beside_work) in hosts.into_iter().zip(beside) {
             let id = host.view.id.clone();
             let known = before.remove(&id);
-            if let Some((_, counts)) = known.as_ref().filter(|(was, _)| *was == host) {
-                let counts = counts.clone();
-                self.hosts.insert(id, (host, counts));
+            let is_same = |was: &Counted| was.host == host && was.is_beside_work == is_beside_work;
+            if known.as_ref().is_some_and(is_same) {
+                self.hosts.extend(known.map(|was| (id, was)));
                 continue;
             }
-            is_other |= known.as_ref().is_none_or(|(was, _)| !was.is_same_host(&host));
-            if let Some((_, counts)) = known {
-                sums = zip(sums, &counts, ClassFit::minus);
+            is_other |= known.as_ref().is_none_or(|was| !was.host.is_same_host(&host));
+            if let Some(was) = known {
+                sums = zip(sums, &was.fits, ClassFit::minus);
             }
-            let counts = count(rules.get_or_insert_with(|| rules_of(&classes)), &host);
-            sums = zip(sums, &counts, ClassFit::plus);
-            self.hosts.insert(id, (host, counts));
+            let rules = rules.get_or_insert_with(|| rules_of(&classes));
+            let fits = count(rules, &host, is_beside_work);
+            sums = zip(sums, &fits, ClassFit::plus);
+            let counted = Counted {
+                host,
+                is_beside_work,
+                fits,
+            };
+            self.hosts.insert(id, counted);
         }
         is_other |= !before.is_empty();
-        for (_, counts) in before.into_values() {
-            sums = zip(sums, &counts, ClassFit::minus);
+        for was in before.into_values() {
+            sums = zip(sums, &was.fits, ClassFit::minus);
         }
         self.revision += u64::from(is_other);
         drop(rules);
@@ -125,18 +141,30 @@ fn ready(class: &InstanceClass) -> Ready<'_> {
     (class, class.constraints.iter().map(Rule::new).collect())
 }
 
-fn count(classes: &[Ready<'_>], host: &FitHost) -> Vec<ClassFit> {
-    classes.iter().map(|class| count_class(class, host)).collect()
+fn count(classes: &[Ready<'_>], host: &FitHost, is_beside_work: bool) -> Vec<ClassFit> {
+    let is_taken = |class: &InstanceClass| class.exclusive && (is_beside_work || is_in_use(&host.view));
+    let fit = |ready: &Ready<'_>| {
+        let fit = count_class(ready, host);
+        if is_taken(ready.0) {
+            ClassFit { now: 0, ..fit }
+        } else {
+            fit
+        }
+    };
+    classes.iter().map(fit).collect()
 }
 
 fn zip(sums: Vec<ClassFit>, counts: &[ClassFit], f: fn(ClassFit, ClassFit) -> ClassFit) -> Vec<ClassFit> {
     sums.into_iter().zip(counts).map(|(sum, n)| f(sum, *n)).collect()
 }
 
-/// How many instances of a class one host holds.
+/// How many instances of a class one host holds, were it the only one of its machine.
 #[must_use]
 pub fn fits_on(class: &InstanceClass, host: &FitHost) -> ClassFit {
-    count_class(&ready(class), host)
+    count(&[ready(class)], host, false)
+        .first()
+        .copied()
+        .unwrap_or_default()
 }
 
 fn count_class((class, rules): &Ready<'_>, host: &FitHost) -> ClassFit {
@@ -159,15 +187,31 @@ fn count_class((class, rules): &Ready<'_>, host: &FitHost) -> ClassFit {
         .min(lent.count_in(view.slack.capacity))
         .min(count_ports(&class.ports, host.ports.as_ref()))
         .min(MOST_A_HOST);
-    let is_taken = class.exclusive && !(view.used.is_zero() && view.slack.used.is_zero());
     let now = own
         .count_in(view.free)
         .min(lent.count_in(view.slack.free))
         .min(count_ports(&class.ports, view.ports_left.as_ref()));
     ClassFit {
-        now: if is_taken { 0 } else { now.min(ever) },
+        now: now.min(ever),
         ever,
     }
+}
+
+fn is_in_use(view: &HostView) -> bool {
+    !(view.used.is_zero() && view.slack.used.is_zero())
+}
+
+/// Of each host whether another one of its machine is in use.
+fn beside_work(hosts: &[FitHost]) -> Vec<bool> {
+    let mut in_use: BTreeMap<&str, u32> = BTreeMap::new();
+    for host in hosts.iter().filter(|host| is_in_use(&host.view)) {
+        *in_use.entry(machine_of(&host.view)).or_default() += 1;
+    }
+    let beside = |host: &FitHost| {
+        let of_machine = in_use.get(machine_of(&host.view)).copied();
+        of_machine.is_some_and(|n| n > u32::from(is_in_use(&host.view)))
+    };
+    hosts.iter().map(beside).collect()
 }
 
 /// How many instances find their ports. Of a certain port a host has one.

@@ -48,6 +48,10 @@ pub struct Hosts {
     unit: Resources,
     columns: BTreeMap<String, Column>,
     pools: Column,
+    /// The machines, by their names. Several agents may run on one.
+    machines: Column,
+    /// Of hosts that share their machine: the others on it.
+    beside: BTreeMap<HostIdx, Vec<HostIdx>>,
     /// Hosts that were listed twice; the later entry was dropped.
     twice: Vec<HostId>,
 }
@@ -114,6 +118,7 @@ impl Hosts {
         for h in 0..out.views.len() {
             out.describe(h);
         }
+        out.note_machines();
         out.index = out.views.iter().map(|v| mark(&v.id)).zip(0..).collect();
         out.index.sort_unstable();
         let all: Vec<Resources> = out.views.iter().map(span).collect();
@@ -161,7 +166,15 @@ impl Hosts {
         let Some(at) = self.views.get_mut(host) else {
             return;
         };
+        if *at == view {
+            return;
+        }
         let before = std::mem::replace(at, view);
+        if machine_of(&before) != machine_of(at) {
+            let views = std::mem::take(&mut self.views);
+            *self = Self::new(views);
+            return;
+        }
         let (was, now) = (span(&before), span(at));
         let moved = Brief::of(&before) != Brief::of(at);
         let described = Arc::ptr_eq(&before.attributes, &at.attributes) || before.attributes == at.attributes;
@@ -190,18 +203,24 @@ impl Hosts {
         }
     }
 
-    /// Takes in how all hosts are now, in the order of their ids: what is as before costs a comparison.
-    pub fn renew(&mut self, views: Vec<HostView>) {
-        let same =
-            self.views.len() == views.len() && self.views.iter().zip(&views).all(|(a, b)| a.id == b.id);
-        if !same {
-            *self = Self::new(views);
+    /// Takes in how some hosts are now, and that others are gone; the rest is as before. `O(log hosts)` for each of them, but all
+    /// that is kept is made anew where a host is new or one that was here is gone.
+    pub fn renew(&mut self, changed: Vec<HostView>, gone: &[HostId]) {
+        let is_same = gone.iter().all(|id| self.find(id).is_none())
+            && changed.iter().all(|v| self.find(&v.id).is_some());
+        if is_same {
+            changed.into_iter().for_each(|view| self.update(view));
             return;
         }
-        let changed =
-            |(host, view): (HostIdx, HostView)| (self.views.get(host) != Some(&view)).then_some(view);
-        let changed: Vec<HostView> = views.into_iter().enumerate().filter_map(changed).collect();
-        changed.into_iter().for_each(|view| self.update(view));
+        let views = std::mem::take(&mut self.views)
+            .into_iter()
+            .map(|view| (view.id.clone(), view));
+        let mut by_id: BTreeMap<HostId, HostView> = views.collect();
+        gone.iter().for_each(|id| {
+            by_id.remove(id);
+        });
+        by_id.extend(changed.into_iter().map(|view| (view.id.clone(), view)));
+        *self = Self::new(by_id.into_values());
     }
 
     /// Forgets a host and makes all that is kept anew.
@@ -233,6 +252,16 @@ impl Hosts {
         &self.pools
     }
 
+    /// The machines.
+    pub(crate) const fn machines(&self) -> &Column {
+        &self.machines
+    }
+
+    /// The other hosts on a host's machine.
+    pub(crate) fn beside(&self, host: HostIdx) -> &[HostIdx] {
+        self.beside.get(&host).map_or(&[], Vec::as_slice)
+    }
+
     /// How much room is over all kinds, as a sum of parts of the largest host's.
     pub(crate) fn size_of(&self, room: Resources) -> u64 {
         let part = |kind: Kind| match (self.unit.get(kind), room.get(kind)) {
@@ -257,6 +286,8 @@ impl Hosts {
         let Some(view) = self.views.get(host) else { return };
         self.pools.of_host.resize(n, 0);
         self.pools.set(host, view.host_pool.as_str());
+        self.machines.of_host.resize(n, 0);
+        self.machines.set(host, machine_of(view));
         for (name, text) in view.attributes.iter() {
             if !self.columns.contains_key(name) {
                 let column = Column {
@@ -267,6 +298,20 @@ impl Hosts {
             }
             if let Some(column) = self.columns.get_mut(name) {
                 column.set(host, text);
+            }
+        }
+    }
+
+    /// Notes which hosts share a machine.
+    fn note_machines(&mut self) {
+        let mut by_machine: BTreeMap<u32, Vec<HostIdx>> = BTreeMap::new();
+        for (host, machine) in self.machines.of_host.iter().enumerate() {
+            by_machine.entry(*machine).or_default().push(host);
+        }
+        for hosts in by_machine.values().filter(|hosts| hosts.len() > 1) {
+            for host in hosts {
+                let others = hosts.iter().copied().filter(|other| other != host);
+                self.beside.insert(*host, others.collect());
             }
         }
     }
@@ -319,6 +364,15 @@ impl Eq for Hosts {}
 impl From<Vec<HostView>> for Hosts {
     fn from(views: Vec<HostView>) -> Self {
         Self::new(views)
+    }
+}
+
+/// The name of the machine of a host: the host's name. A host without a name is by itself.
+pub(crate) fn machine_of(view: &HostView) -> &str {
+    if view.hostname.is_empty() {
+        view.id.as_str()
+    } else {
+        &view.hostname
     }
 }
 

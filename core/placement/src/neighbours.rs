@@ -5,7 +5,7 @@ use crate::hosts::{HostIdx, Hosts};
 use crate::problem::{Neighbour, Wanted};
 use crate::rules::{Domain, values};
 use echelon_core_model::JobId;
-use echelon_core_model::siting::{Affinity, Siting};
+use echelon_core_model::siting::{Affinity, HOSTNAME, Siting};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a host is not for a group.
@@ -27,7 +27,8 @@ type Values<'a> = (Domain<'a>, BTreeSet<u32>);
 pub struct Around<'a> {
     near: Vec<Values<'a>>,
     away: Vec<Values<'a>>,
-    closed: BTreeSet<HostIdx>,
+    /// Machines that are not for it.
+    closed: Option<Values<'a>>,
     wishes: Vec<(Values<'a>, i64)>,
 }
 
@@ -137,7 +138,9 @@ impl<'a> Others<'a> {
                     .push((domain, values(domain, other.hosts.iter().copied())));
             }
             if other.exclusive || wanted.siting.exclusive {
-                out.closed.extend(&other.hosts);
+                let domain = Domain::of(HOSTNAME, hosts);
+                let (_, closed) = out.closed.get_or_insert((domain, BTreeSet::new()));
+                closed.extend(values(domain, other.hosts.iter().copied()));
             }
         }
         out
@@ -160,7 +163,8 @@ impl Around<'_> {
         } else if self.away.iter().any(|v| has(v, host)) {
             Some(Near::Close)
         } else {
-            self.closed.contains(&host).then_some(Near::Closed)
+            let is_closed = self.closed.as_ref().is_some_and(|closed| has(closed, host));
+            is_closed.then_some(Near::Closed)
         }
     }
 
@@ -177,6 +181,6 @@ impl Around<'_> {
 
     /// Whether it keeps nobody from any host.
     pub fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.away.is_empty() && self.closed.is_empty()
+        self.near.is_empty() && self.away.is_empty() && self.closed.is_none()
     }
 }

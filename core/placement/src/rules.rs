@@ -14,8 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What hosts have in common by an attribute.
 #[derive(Debug, Clone, Copy)]
 pub enum Domain<'a> {
-    /// Nothing: each is by itself.
-    Host,
     /// One value.
     Column(&'a Column),
     /// No host has the attribute.
@@ -23,19 +21,18 @@ pub enum Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    /// Of an attribute, or of the host's name.
+    /// Of an attribute, or of the machine's name.
     pub fn of(attribute: &str, hosts: &'a Hosts) -> Self {
         match hosts.column(attribute) {
-            _ if attribute == HOSTNAME => Self::Host,
+            _ if attribute == HOSTNAME => Self::Column(hosts.machines()),
             Some(column) => Self::Column(column),
             None => Self::None,
         }
     }
 
-    /// The number of what a host has; 0 for all that have nothing, but for names.
+    /// The number of what a host has; 0 for all that have nothing.
     pub fn value(&self, host: HostIdx) -> u32 {
         match self {
-            Self::Host => u32::try_from(host).unwrap_or(u32::MAX),
             Self::Column(column) => column.number(host),
             Self::None => 0,
         }
@@ -43,10 +40,7 @@ impl<'a> Domain<'a> {
 
     /// The same; `None`: it has nothing.
     pub fn shared(&self, host: HostIdx) -> Option<u32> {
-        match self {
-            Self::Host => Some(self.value(host)),
-            Self::Column(_) | Self::None => Some(self.value(host)).filter(|v| *v > 0),
-        }
+        Some(self.value(host)).filter(|v| *v > 0)
     }
 }
 
@@ -112,8 +106,11 @@ pub struct Rules<'a> {
     constraints: Vec<Verdicts<'a>>,
     caps: Vec<Tally<'a>>,
     around: Around<'a>,
-    /// How many of the group hosts have; of those that had any before only once they are counted.
-    counts: BTreeMap<HostIdx, u32>,
+    /// How many of the group machines have, by number; of those that had any before only once they are counted.
+    counts: BTreeMap<u32, u32>,
+    /// The hosts of these machines.
+    occupied: BTreeSet<HostIdx>,
+    hosts: &'a Hosts,
     is_counted: bool,
     /// How many of it are where, by each attribute that it is spread over, but for names.
     spread: Vec<Tally<'a>>,
@@ -146,6 +143,8 @@ impl<'a> Rules<'a> {
                 .collect(),
             around: others.around(wanted, hosts),
             counts: BTreeMap::new(),
+            occupied: BTreeSet::new(),
+            hosts,
             is_counted: false,
             spread: over
                 .clone()
@@ -177,8 +176,10 @@ impl<'a> Rules<'a> {
     }
 
     fn add(&mut self, host: HostIdx, n: u32) {
-        let count = self.counts.entry(host).or_default();
+        let count = self.counts.entry(self.hosts.machines().number(host)).or_default();
         *count = count.saturating_add(n);
+        self.occupied.insert(host);
+        self.occupied.extend(self.hosts.beside(host));
         self.caps
             .iter_mut()
             .chain(&mut self.spread)
@@ -195,14 +196,15 @@ impl<'a> Rules<'a> {
         self.wanted
     }
 
-    /// How many of the group a host has.
+    /// How many of the group the machine of a host has.
     pub fn count(&self, host: HostIdx) -> u32 {
-        self.counts.get(&host).copied().unwrap_or_default()
+        let machine = self.hosts.machines().number(host);
+        self.counts.get(&machine).copied().unwrap_or_default()
     }
 
-    /// The hosts that have any of it.
+    /// The hosts whose machines have any of it.
     pub fn occupied(&self) -> impl Iterator<Item = HostIdx> + '_ {
-        self.counts.keys().copied()
+        self.occupied.iter().copied()
     }
 
     /// The first rule that keeps the group from a host.

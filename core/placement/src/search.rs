@@ -188,6 +188,7 @@ impl<'s, 'a> Search<'s, 'a> {
             let ports = self.room.take(host, self.rules.wanted());
             self.rules.seated(host);
             self.learn(host);
+            self.learn_beside(host);
             out.push(Seated {
                 item,
                 host,
@@ -222,6 +223,9 @@ impl<'s, 'a> Search<'s, 'a> {
             self.learn(best);
             if goes_back && former != best {
                 self.learn(former);
+            }
+            if goes_back {
+                self.learn_beside(former);
             }
         }
         out
@@ -306,6 +310,12 @@ impl<'s, 'a> Search<'s, 'a> {
                 Some(_) => {}
             }
         }
+    }
+
+    /// The others on the machine of a host have another price, since the machine has one more of the group.
+    fn learn_beside(&mut self, host: HostIdx) {
+        let beside = self.room.hosts().beside(host).to_vec();
+        beside.into_iter().for_each(|other| self.learn(other));
     }
 
     /// A host is known from now on, if it may be used.

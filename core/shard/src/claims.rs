@@ -171,6 +171,7 @@ impl Shard {
         if !self.may_act() || !self.may_kill() || self.is_frozen() || self.withholds() {
             return promise;
         }
+        self.renew_snapshot();
         let Some(asked) = self.asked(claim) else {
             return promise;
         };

@@ -32,6 +32,7 @@ use crate::refused::Refusals;
 use crate::release::Leaving;
 use crate::replace::Replacing;
 use crate::report::Telling;
+use crate::reread::Reread;
 use crate::sets::SetSampler;
 use crate::specs::UnreadSpec;
 use crate::start_lease::StartLease;
@@ -171,6 +172,8 @@ pub struct Shard {
     pub(crate) daemons: Daemons,
     /// The hosts as placement was asked about them last.
     pub(crate) snapshot: Arc<placement::Hosts>,
+    /// How often a host of the snapshot was renewed.
+    pub(crate) views_renewed: u64,
     pub(crate) telling: Telling,
     /// Logs of ended runs on their way into storage.
     pub(crate) keeping: Keeping,
@@ -190,6 +193,7 @@ pub struct Shard {
     pub(crate) adopting: Adopting,
     pub(crate) beat_at: Timestamp,
     pub(crate) reread_at: Timestamp,
+    pub(crate) reread: Reread,
     pub(crate) host_rows_at: Timestamp,
     /// Looks at the sets of instances, block by block.
     pub(crate) sampler: SetSampler,
@@ -272,6 +276,7 @@ impl Shard {
             loners: Loners::default(),
             daemons: Daemons::default(),
             snapshot: Arc::default(),
+            views_renewed: 0,
             telling: Telling::default(),
             keeping: Keeping::default(),
             refusals: Refusals::new(),
@@ -284,6 +289,7 @@ impl Shard {
             adopting: Adopting::default(),
             beat_at: Timestamp(0),
             reread_at: Timestamp(0),
+            reread: Reread::default(),
             host_rows_at: Timestamp(0),
             sampler: SetSampler::default(),
             faults: Vec::new(),

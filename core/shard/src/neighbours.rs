@@ -23,14 +23,17 @@ impl Loners {
 }
 
 impl Shard {
+    /// Takes in how hosts are now that have changed since this was last done.
+    pub(crate) fn renew_snapshot(&mut self) {
+        let changes = self.hosts.take_view_changes(self.now);
+        let renewed = changes.views.len() + changes.gone.len();
+        self.views_renewed += u64::try_from(renewed).unwrap_or(u64::MAX);
+        Arc::make_mut(&mut self.snapshot).renew(changes.views, &changes.gone);
+    }
+
     /// The question's hosts: as they are kept, but for what is set aside for others.
     pub(crate) fn hosts_of_question(&mut self, groups: &[Wanted]) -> (Arc<Hosts>, Vec<HostView>) {
-        let mut views = self.hosts.views(self.now);
-        if groups.iter().any(|g| !g.ports.is_empty()) {
-            self.hosts.add_ports(&mut views);
-        }
-        let kept = Arc::make_mut(&mut self.snapshot);
-        kept.renew(views);
+        self.renew_snapshot();
         let mut aside: BTreeMap<HostId, Resources> = BTreeMap::new();
         self.set_aside(&mut aside, groups);
         self.set_claims_aside(&mut aside, groups);
@@ -134,14 +137,13 @@ impl Shard {
         out
     }
 
-    /// The hosts on which rules about runs let one more of a group be; `None`: it has no such rules.
+    /// The hosts of the snapshot on which rules about runs let one more of a group be; `None`: it has no such rules.
     pub(crate) fn let_by_runs(&self, wanted: &Wanted) -> Option<BTreeSet<HostId>> {
         let mut others = self.unread_neighbours();
         others.extend(self.neighbours(std::iter::once(wanted)));
         if !wanted.siting.depends_on_runs() && self.loners.0.is_empty() && others.is_empty() {
             return None;
         }
-        let hosts = Hosts::new(self.hosts.views(self.now));
-        Some(rules_let(wanted, &others, &hosts))
+        Some(rules_let(wanted, &others, &self.snapshot))
     }
 }

@@ -35,6 +35,10 @@ pub(crate) enum Purpose {
     EventEnds(u16),
     /// A partition of assignments.
     Partition(u16),
+    /// How far a partition is.
+    Changes(u16),
+    /// The heads of a bucket that has this tag.
+    Heads(u16, i64),
     /// The goal of a group whose buckets are sealed.
     Goal(u32),
     /// Whether the job of a group of which nothing is stored here has ended.
@@ -142,8 +146,10 @@ impl Shard {
             (Purpose::Partition(p), Answer::Assignments(at, all)) if self.is_recovering() => {
                 self.on_recovered_partition(p, at.epoch, all, since);
             }
-            (Purpose::Partition(p), Answer::Assignments(at, all)) => {
-                self.on_partition(p, at.epoch, &all, since)
+            (Purpose::Partition(p), Answer::Assignments(at, all)) => self.on_partition(p, at, &all, since),
+            (Purpose::Changes(p), Answer::Changes(changes)) => self.on_changes(p, &changes),
+            (Purpose::Heads(bucket, tag), Answer::Heads(heads)) => {
+                self.on_heads((bucket, tag), heads, since);
             }
             (Purpose::Goal(group), Answer::Head(head)) => self.on_goal(group, head, since),
             (Purpose::Standing(group), Answer::Progress(rows)) => self.on_standing(group, &rows),

@@ -5,13 +5,32 @@ use crate::group::{Wish, ranges_at};
 use crate::purpose::Purpose;
 use crate::specs::UnreadSpec;
 use crate::{Phase, Shard};
-use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, assignment_partition};
+use echelon_core_model::bucket::{ASSIGNMENT_PARTITIONS, assignment_partition, job_bucket};
 use echelon_core_model::job::Head;
 use echelon_core_model::spec::JobSpec;
-use echelon_core_model::store::{Consistency, Op, Query};
+use echelon_core_model::store::{Changes, Consistency, Op, Query, Stamp};
 use echelon_core_model::time::Span;
 use echelon_core_model::{Assignment, Epoch, JobId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What was read again, so that only what has changed since is read.
+#[derive(Debug, Default)]
+pub(crate) struct Reread {
+    /// Our jobs of the partitions that are asked about in this round.
+    jobs: BTreeMap<u16, BTreeSet<JobId>>,
+    /// The stamps of the partitions whose assignments were read and taken in.
+    partitions: BTreeMap<u16, Stamp>,
+    /// The tags of the buckets whose heads were read.
+    heads: BTreeMap<u16, i64>,
+}
+
+impl Reread {
+    /// The head of a job is to be read again, although it has not changed.
+    pub(crate) fn forget_head(&mut self, job: JobId) {
+        self.heads.remove(&job_bucket(job));
+    }
+}
 
 impl Shard {
     /// Since when no resource manager is heard; `None` while one was heard a moment ago.
@@ -32,7 +51,7 @@ impl Shard {
         since.map_or(Span::ZERO, |at| self.now.since(at))
     }
 
-    /// Reads goals and assignments again while no resource manager is heard.
+    /// Reads the goals and assignments that have changed while no resource manager is heard.
     pub(crate) fn keep_reading(&mut self) {
         if self.phase != Phase::Serving || self.is_recovering() || self.reread_at > self.now {
             return;
@@ -46,43 +65,77 @@ impl Shard {
         if self.ops.len() > 2 * usize::from(ASSIGNMENT_PARTITIONS) {
             return;
         }
+        self.reread.jobs.clear();
+        for job in self.picture.jobs() {
+            let of = self.reread.jobs.entry(assignment_partition(job)).or_default();
+            of.insert(job);
+        }
         for partition in 0..ASSIGNMENT_PARTITIONS {
+            let query = Query::Changes(partition);
+            self.ask(Op::Read(query, Consistency::Quorum), Purpose::Changes(partition));
+        }
+    }
+
+    /// It is known how far a partition is: what was written there since it was last read is read now. Before a run begins
+    /// its job is read in any case.
+    pub(crate) fn on_changes(&mut self, partition: u16, changes: &Changes) {
+        if self.reread.partitions.get(&partition) != Some(&changes.assignments) {
             let query = Query::Assignments(partition);
             self.ask(
                 Op::Read(query, Consistency::Quorum),
                 Purpose::Partition(partition),
             );
         }
+        let jobs = self.reread.jobs.get(&partition).into_iter().flatten();
+        let ours: BTreeSet<u16> = jobs.map(|job| job_bucket(*job)).collect();
+        for (bucket, tag) in &changes.heads {
+            if ours.contains(bucket) && self.reread.heads.get(bucket) != Some(tag) {
+                let query = Query::Heads(*bucket);
+                self.ask(
+                    Op::Read(query, Consistency::Quorum),
+                    Purpose::Heads(*bucket, *tag),
+                );
+            }
+        }
+    }
+
+    /// A bucket of heads was read, by a read that began at `since` and after its tag was.
+    pub(crate) fn on_heads(&mut self, bucket: (u16, i64), heads: Vec<Head>, since: Timestamp) {
+        for head in heads {
+            self.on_head(head.job, Some(head), since);
+        }
+        self.reread.heads.extend([bucket]);
     }
 
     /// A partition of assignments was read, by a read that began at `since`.
-    pub(crate) fn on_partition(
-        &mut self,
-        partition: u16,
-        epoch: Epoch,
-        all: &[Assignment],
-        since: Timestamp,
-    ) {
-        if epoch >= self.own.obeyed {
+    pub(crate) fn on_partition(&mut self, partition: u16, at: Stamp, all: &[Assignment], since: Timestamp) {
+        let mut is_taken_in = true;
+        if at.epoch >= self.own.obeyed {
             for assignment in all {
-                self.on_assignment(assignment, since);
+                is_taken_in &= self.on_assignment(assignment, since);
             }
             self.on_absent(partition, all, since);
         }
-        self.read_heads(partition);
+        if is_taken_in {
+            self.reread.partitions.insert(partition, at);
+        }
     }
 
-    pub(crate) fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) {
+    /// Takes in where a job's instances are assigned. Whether that is all: the rest is found at the next look.
+    pub(crate) fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) -> bool {
         let mut may_adopt = None;
+        let mut is_all = true;
         for (group, ranges) in &assignment.groups {
             let ours = ranges_at(ranges, &self.config.cluster);
             let known = self.picture.number_of(assignment.job, group).is_some();
             let done = ours.is_empty() || self.archived.contains(&assignment.job);
-            // A group that came up while others are still read is found at the next look.
-            if !known && (done || self.is_recovering()) {
+            if !known && done {
                 continue;
             }
-            if !known && !*may_adopt.get_or_insert_with(|| self.may_adopt(assignment.job)) {
+            let may_follow = known
+                || !self.is_recovering() && *may_adopt.get_or_insert_with(|| self.may_adopt(assignment.job));
+            if !may_follow {
+                is_all = false;
                 continue;
             }
             let number = self.picture.number_or_new(assignment.job, group);
@@ -90,8 +143,11 @@ impl Shard {
                 && !self.reach_unsealed(number, &ours)
             {
                 self.assign(number, ours, since);
+            } else if self.is_recovering() {
+                is_all = false;
             }
         }
+        is_all
     }
 
     fn assign(&mut self, number: u32, ours: Vec<echelon_core_model::AssignedRange>, since: Timestamp) {
@@ -118,14 +174,11 @@ impl Shard {
     /// Groups whose assignment is not in its partition hold nothing that they could begin; what runs is not touched.
     fn on_absent(&mut self, partition: u16, all: &[Assignment], since: Timestamp) {
         // Its tombstone is older than its assignment's end: nobody adopts it again.
+        let listed: BTreeSet<JobId> = all.iter().map(|a| a.job).collect();
         self.archived
-            .retain(|j| assignment_partition(*j) != partition || all.iter().any(|a| a.job == *j));
-        let jobs = self.picture.jobs();
-        let absent = jobs.into_iter().filter(|j| assignment_partition(*j) == partition);
-        for job in absent
-            .filter(|j| all.iter().all(|a| a.job != *j))
-            .collect::<Vec<_>>()
-        {
+            .retain(|j| assignment_partition(*j) != partition || listed.contains(j));
+        let jobs = self.reread.jobs.get(&partition).cloned().unwrap_or_default();
+        for job in jobs.difference(&listed).copied() {
             for number in self.picture.groups_of(job) {
                 if let Some(group) = self
                     .picture
@@ -136,16 +189,6 @@ impl Shard {
                     group.assigned_at = Timestamp(0);
                 }
             }
-        }
-    }
-
-    fn read_heads(&mut self, partition: u16) {
-        let jobs = self.picture.jobs();
-        for job in jobs.into_iter().filter(|j| assignment_partition(*j) == partition) {
-            self.ask(
-                Op::Read(Query::Head(job), Consistency::Quorum),
-                Purpose::Head(job),
-            );
         }
     }
 
@@ -161,9 +204,9 @@ impl Shard {
     pub(crate) fn on_refresh(&mut self, job: JobId, epoch: Epoch, all: &[Assignment], since: Timestamp) {
         self.refreshing.remove(&job);
         if epoch >= self.own.obeyed {
-            all.iter()
-                .filter(|a| a.job == job)
-                .for_each(|a| self.on_assignment(a, since));
+            all.iter().filter(|a| a.job == job).for_each(|a| {
+                self.on_assignment(a, since);
+            });
         }
         self.ask(
             Op::Read(Query::Head(job), Consistency::Quorum),
@@ -238,6 +281,7 @@ impl Shard {
             if let Some(unread) = self.unread_specs.get_mut(&(job, version)) {
                 unread.is_asked = false;
             }
+            self.reread.forget_head(job);
             self.go_on_without_spec(job, version);
             self.finish_recovery();
             return;

@@ -57,6 +57,7 @@ impl Shard {
                         Purpose::Own
                             | Purpose::Bucket(_)
                             | Purpose::Partition(_)
+                            | Purpose::Heads(..)
                             | Purpose::HostRows
                             | Purpose::Standing(_)
                     )
@@ -115,6 +116,7 @@ impl Shard {
             return;
         };
         group.served = false;
+        self.reread.forget_head(group.job());
         group.set_aside.get_or_insert(SetAside {
             row,
             since: now,

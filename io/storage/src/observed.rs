@@ -89,6 +89,7 @@ const fn read_kind(query: &Query) -> &'static str {
         Query::Pools => "read_pools",
         Query::Assignment(_) => "read_assignment",
         Query::Assignments(_) => "read_assignments",
+        Query::Changes(_) => "read_changes",
         Query::Clusters => "read_clusters",
         Query::Control => "read_control",
         Query::StartBans => "read_start_bans",

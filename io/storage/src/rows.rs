@@ -5,6 +5,7 @@ use crate::StoreError;
 use crate::layout::Table;
 use async_trait::async_trait;
 use echelon_core_model::store::{Consistency, Stamp};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A part of a row's key. Cells of one column are of one kind and order as the backends order them.
@@ -103,4 +104,14 @@ pub(crate) trait Rows: Sync {
         partition: u16,
         consistency: Consistency,
     ) -> Result<(Stamp, Vec<Row>), StoreError>;
+
+    /// The stamp of the last write to a partition of assignments.
+    async fn last_write(&self, partition: u16, consistency: Consistency) -> Result<Stamp, StoreError>;
+
+    /// The tags of buckets of heads, of those that have one.
+    async fn head_tags(
+        &self,
+        buckets: &[u16],
+        consistency: Consistency,
+    ) -> Result<BTreeMap<u16, i64>, StoreError>;
 }

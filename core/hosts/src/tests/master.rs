@@ -1,5 +1,6 @@
 //! Random histories against a model of a master that is strict: it knows which offers are open and what each host has.
 
+use super::views::Kept;
 use super::{at, demand as wish, disconnected, launch, offer, subscribed, task, update};
 use crate::{Call, Config, Event, Hosts, OfferId, TaskState};
 use echelon_core_model::{HostId, Resources, Timestamp};
@@ -65,6 +66,7 @@ struct Play {
     last_offers: Event,
     next: u32,
     lose_next: Option<bool>,
+    kept: Kept,
 }
 
 impl Play {
@@ -81,6 +83,7 @@ impl Play {
             last_offers: Event::Heartbeat,
             next: 0,
             lose_next: None,
+            kept: Kept::default(),
         }
     }
 
@@ -220,7 +223,8 @@ impl Play {
         }
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
+        self.kept.renew(&mut self.hosts, self.now);
         for view in self.hosts.views(self.now) {
             let host = NAMES.iter().position(|n| *n == view.id.as_str()).unwrap();
             let open = self.open.values().filter(|o| o.host == host);

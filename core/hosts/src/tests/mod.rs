@@ -9,6 +9,7 @@ mod master;
 mod ports;
 mod sharing;
 mod slack;
+mod views;
 
 use crate::{Call, Config, Demand, Event, Hosts, Launch, Need, Offer, OfferId, TaskState, TaskStatus};
 use echelon_core_model::runtime::{Port, Runtime};

@@ -1,8 +1,8 @@
 //! What may be asked of storage - reads, decisions and commits - and what became of it.
 
 use super::{
-    Event, EventDay, EventEnd, EventPlace, Leadership, Mark, NameHolder, OpFailure, PlannedRequest, Role,
-    ShardKey, ShardRow, Stamp, UnreadRow,
+    Changes, Event, EventDay, EventEnd, EventPlace, Leadership, Mark, NameHolder, OpFailure, PlannedRequest,
+    Role, ShardKey, ShardRow, Stamp, UnreadRow,
 };
 use crate::assignment::{Assignment, AssignmentPiece};
 use crate::cluster::{Cluster, ClusterState, Heartbeat, Host};
@@ -36,6 +36,9 @@ pub enum Query {
     /// Decided: a partition of assignments with the stamp of its last write, without those of ended jobs that have moved
     /// -> `Answer::Assignments`.
     Assignments(u16),
+    /// Decided: how far a partition of assignments and the heads of its jobs are -> `Answer::Changes`. It costs the same whatever
+    /// lies there.
+    Changes(u16),
     /// Decided: all clusters -> `Answer::Clusters`.
     Clusters,
     /// Decided: the switches -> `Answer::Control`.
@@ -137,6 +140,8 @@ pub enum Answer {
     Pools(PoolTree),
     /// The stamp of the partition's last write (sequence 0: none of that epoch yet) and its assignments.
     Assignments(Stamp, Vec<Assignment>),
+    /// How far a partition is.
+    Changes(Changes),
     /// All clusters.
     Clusters(Vec<Cluster>),
     /// The switches; version 0 when none was ever set.

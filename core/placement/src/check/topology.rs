@@ -4,7 +4,7 @@ use super::{Broken, GroupKey, Judge, bound, instance, key, meets_rule};
 use crate::answer::{Answer, Choice};
 use crate::problem::{Problem, Wanted};
 use echelon_core_model::cluster::HostView;
-use echelon_core_model::siting::Affinity;
+use echelon_core_model::siting::{Affinity, HOSTNAME};
 use echelon_core_model::{HostId, JobId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,10 +28,11 @@ pub(super) struct Runs<'a> {
     order: BTreeMap<GroupKey<'a>, usize>,
 }
 
-/// What hosts share by an attribute; a host is by itself by its name.
-fn place<'h>(attribute: &str, host: &'h HostView) -> Option<&'h str> {
-    if attribute == "hostname" {
-        Some(host.id.as_str())
+/// What hosts share by an attribute; by their names those that are on one machine.
+pub(super) fn place<'h>(attribute: &str, host: &'h HostView) -> Option<&'h str> {
+    if attribute == HOSTNAME {
+        let name: &str = &host.hostname;
+        Some(if name.is_empty() { host.id.as_str() } else { name })
     } else {
         host.attributes.get(attribute).map(String::as_str)
     }
@@ -122,7 +123,7 @@ impl<'a> Runs<'a> {
 
     fn is_shared(&self, wanted: &Wanted, host: &HostView) -> bool {
         self.of_others(wanted.job)
-            .any(|r| r.host.id == host.id && (r.exclusive || wanted.siting.exclusive))
+            .any(|r| are_near(HOSTNAME, r.host, host) && (r.exclusive || wanted.siting.exclusive))
     }
 }
 
@@ -150,6 +151,21 @@ impl<'a> Judge<'a> {
             .map(|(_, n)| *n)
             .sum();
         (before.sum::<u32>() + new, new)
+    }
+
+    /// How many of a group machines have, by name.
+    pub(super) fn on_machines(&self, wanted: &Wanted) -> BTreeMap<&'a str, u32> {
+        let key = key(wanted);
+        let new = self.placed.iter().filter(|((of, _), _)| *of == key);
+        let new = new.map(|((_, host), n)| (*host, *n));
+        let all = wanted.present.iter().map(|(host, n)| (host, *n)).chain(new);
+        let mut out = BTreeMap::new();
+        for (host, n) in all {
+            if let Some(name) = self.hosts.get(host).and_then(|view| place(HOSTNAME, view)) {
+                *out.entry(name).or_default() += n;
+            }
+        }
+        out
     }
 
     /// Whether the instances of a group that are asked about are alike: others come before or after, and may have other hosts.
@@ -202,7 +218,7 @@ impl<'a> Judge<'a> {
     /// A group that is spread over an attribute has not two more by one value than by another where a host still fits. Only by the first
     /// attribute, which goes before the others, and where no instance avoids a host.
     pub(super) fn spreading(&mut self, wanted: &'a Wanted) {
-        let mut over = wanted.siting.spread_over.iter().filter(|a| *a != "hostname");
+        let mut over = wanted.siting.spread_over.iter().filter(|a| *a != HOSTNAME);
         let Some(attribute) = over.next() else { return };
         if wanted.items.iter().any(|i| !i.avoid.is_empty()) || !self.is_of_one_version(wanted) {
             return;

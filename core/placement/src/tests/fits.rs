@@ -5,7 +5,7 @@ use echelon_core_model::cluster::HostView;
 use echelon_core_model::host_pool::HostPoolChoice;
 use echelon_core_model::siting::Constraint;
 use echelon_core_model::spec::{GroupSpec, JobKind};
-use echelon_core_model::{HostPoolName, Kind, PortSet, Resources};
+use echelon_core_model::{HostId, HostPoolName, Kind, PortSet, Resources};
 use echelon_core_testkit::build::{JobBuilder, shape};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -35,6 +35,27 @@ fn busy() -> HostView {
         capacity: shape(8, 800),
         ..host("a", shape(5, 500))
     }
+}
+
+#[test]
+fn who_wants_a_host_for_itself_finds_none_beside_another_agent_in_use() {
+    let of_machine = |id: &str, view: HostView| HostView {
+        id: HostId::new(id),
+        hostname: "a.example".into(),
+        ..view
+    };
+    let exclusive = class(|c| c.exclusive = true);
+    let digest = exclusive.digest();
+    let mut counts = FitCounts::default();
+    counts.set_classes([(digest, exclusive)].into());
+    let idle = of_machine("b", host("b", shape(8, 800)));
+    let alone = host("c", shape(8, 800));
+    let hosts = |first: HostView| [first, idle.clone(), alone.clone()].map(fit_host).to_vec();
+    counts.set_hosts(hosts(of_machine("a", busy())));
+    assert_eq!(counts.fits()[&digest].now, 4, "only the machine that is alone");
+    // What ran on the other agent has ended.
+    counts.set_hosts(hosts(of_machine("a", host("a", shape(8, 800)))));
+    assert_eq!(counts.fits()[&digest].now, 12);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_host_that_changes_its_host_pool_is_found_there_and_not_where_it_was() {
     let mut kept = crate::Hosts::new(hosts());
     let mut moved = hosts();
     moved[1].host_pool = HostPoolName::default();
-    kept.renew(moved.clone());
+    kept.renew(vec![moved[1].clone()], &[]);
     for pool in ["default", "batch"] {
         let anew = problem(1, vec![of(pool, 4, 3)], moved.clone());
         let other = crate::Problem {

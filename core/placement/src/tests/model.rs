@@ -48,6 +48,10 @@ fn a_host(dice: &mut Dice, n: u64) -> HostView {
     let mut view = host(&format!("h{n}"), free);
     view.capacity = free.plus(used);
     view.used = used;
+    // Some agents share a machine.
+    if dice.one_in(5) {
+        view.hostname = "h0.example".into();
+    }
     for (name, values) in [
         ("zone", &["a", "b"][..]),
         ("rack", &["r1", "r2", "r3"]),
@@ -215,7 +219,7 @@ impl<'p> Model<'p> {
     fn value(&self, attribute: &str, host: usize) -> Option<String> {
         let view = &self.problem.hosts.views()[host];
         match attribute {
-            "hostname" => Some(view.id.to_string()),
+            "hostname" => Some(view.hostname.to_string()),
             name => view.attributes.get(name).cloned(),
         }
     }
@@ -273,7 +277,8 @@ impl<'p> Model<'p> {
             && !self.others(wanted).any(|r| {
                 let minds =
                     |rule: &Affinity| rule.means(&wanted.labels) && self.near(&rule.topology, host, r.host);
-                r.away_from.iter().any(minds) || r.host == host && (r.exclusive || siting.exclusive)
+                r.away_from.iter().any(minds)
+                    || self.near("hostname", host, r.host) && (r.exclusive || siting.exclusive)
             })
     }
 

@@ -80,6 +80,58 @@ fn no_more_than_may_be_are_on_a_host_or_in_a_rack() {
     assert!(told.ends_with(why), "{told}");
 }
 
+/// Four agents on three machines: `a` and `b` share one.
+fn agents() -> Vec<HostView> {
+    let mut all: Vec<HostView> = ["a", "b", "c", "d"]
+        .into_iter()
+        .map(|name| host(name, shape(4, 400)))
+        .collect();
+    all[1].hostname = all[0].hostname.clone();
+    all
+}
+
+#[test]
+fn agents_of_one_machine_are_one_host_to_rules() {
+    let at_most_one = with(4, |w| {
+        w.siting.max_per = [("hostname".to_owned(), 1)].into();
+    });
+    let told = solve(&problem(1, vec![at_most_one], agents()));
+    assert!(told.starts_with("1 0:a 1:c 2:d\n"), "{told}");
+    // What runs beside is on the same machine, for who wants one for itself, and for whom others do.
+    let is_there = |exclusive: bool| Neighbour {
+        job: JobId(9),
+        labels: Arc::default(),
+        exclusive,
+        away_from: Vec::new(),
+        hosts: vec![HostId::new("b")],
+    };
+    for theirs in [true, false] {
+        let wanted = with(9, |w| w.siting.exclusive = !theirs);
+        let others = vec![is_there(theirs)];
+        let mut asked = problem(1, vec![wanted], agents());
+        asked.others = others;
+        let told = solve(&asked);
+        assert!(!told.contains(":a") && !told.contains(":b"), "{told}");
+    }
+    // Members of a service go to other machines first.
+    let mut service = with(3, |_| ());
+    service.kind = Service;
+    let told = solve(&problem(1, vec![service], agents()));
+    let on_shared = told.matches(":a").count() + told.matches(":b").count();
+    assert_eq!(on_shared, 1, "{told}");
+}
+
+#[test]
+fn a_host_that_turns_out_to_be_of_another_machine_is_counted_there() {
+    let mut hosts = crate::Hosts::new(agents());
+    let mut view = agents()[1].clone();
+    view.hostname = "b.example".into();
+    hosts.update(view);
+    assert!(hosts.beside(0).is_empty() && hosts.beside(1).is_empty());
+    hosts.update(agents()[1].clone());
+    assert_eq!((hosts.beside(0), hosts.beside(1)), (&[1][..], &[0][..]));
+}
+
 #[test]
 fn instances_are_spread_over_racks_and_then_preferred_hosts_are_used() {
     let over = |n: u32| {
@@ -243,6 +295,11 @@ fn hosts_that_are_changed_one_by_one_are_those_that_are_made_anew() {
     };
     assert_eq!(place(&anew), place(&other));
     now[0].draining = true;
-    kept.renew(now.clone());
+    kept.renew(vec![now[0].clone()], &[HostId::new("a")]);
+    assert_eq!(kept, crate::Hosts::new(now.clone()), "a was not there");
+    let (gone, new) = (now.remove(0), host("a", shape(1, 1)));
+    now[0].free = shape(1, 1);
+    kept.renew(vec![new.clone(), now[0].clone()], &[gone.id]);
+    now.push(new);
     assert_eq!(kept, crate::Hosts::new(now));
 }

@@ -169,7 +169,7 @@ fn is_placed(answer: &Answer) -> bool {
 
 fn value(view: &HostView, by: &str) -> Option<String> {
     match by {
-        "hostname" => Some(view.id.to_string()),
+        "hostname" => Some(view.hostname.to_string()),
         name => view.attributes.get(name).cloned(),
     }
 }

@@ -1,14 +1,16 @@
 //! Without a resource manager (law 7): what was granted goes on, and what waits keeps waiting.
 //! The shard says since when it hears none.
 
-use crate::world::{World, range, seconds, task};
+use crate::cluster::Cluster;
+use crate::world::{Storage, World, range, seconds, task};
 use echelon_core_hosts::TaskState;
+use echelon_core_model::bucket::job_bucket;
 use echelon_core_model::directive::Order;
 use echelon_core_model::job::{Desired, Goal};
-use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ReasonCode, RunState, Timestamp};
+use echelon_core_model::store::{Answer, Op, Query, TroubleKind};
+use echelon_core_model::{ReasonCode, RunState, Timestamp, Version};
 use echelon_core_shard::Event;
-use echelon_core_testkit::build::{JobBuilder, shape};
+use echelon_core_testkit::build::{JobBuilder, job_id, main_group, shape};
 
 fn running(w: &World) -> Vec<u32> {
     (0..6).filter(|i| w.state(*i) == RunState::Running).collect()
@@ -96,4 +98,107 @@ fn silence_from_before_a_leadership_is_none() {
     w.run(seconds(40));
     let told = said(&w);
     assert!(told.is_some_and(|since| since >= began), "{told:?} {began:?}");
+}
+
+/// So many jobs of one instance run, and no resource manager is heard any more.
+fn abandoned_jobs(n: u128) -> World {
+    let mut w = World::new();
+    w.cluster = Cluster::of(8, shape(64, 65_536));
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    for job in (1..=n).map(job_id) {
+        let spec = JobBuilder::service("web", 1).shape(shape(1, 64)).build();
+        w.store_head_of(job, &spec, Goal::default());
+        w.assign_of(job, &[(main_group(), &[range(0, 0)])]);
+        let mut order = w.slice_order(&[range(0, 0)], &[(1, 1)], 1);
+        order.job = job;
+        order.spec_version = 1;
+        order.head_version = Version(1);
+        w.direct(Order::Slices(vec![order]));
+    }
+    w.run(seconds(5));
+    assert_eq!(w.cluster.live().len() as u128, n);
+    w.step(Event::LinkClosed(w.link));
+    // Everything is read once.
+    w.run(seconds(60));
+    w.ops.clear();
+    w
+}
+
+/// The reads of jobs, and of how far partitions are.
+fn reads(w: &World) -> (Vec<&Query>, usize) {
+    let all = w.ops.iter().filter_map(|op| match op {
+        Op::Read(query, _) => Some(query),
+        _ => None,
+    });
+    let (mut jobs, mut changes) = (Vec::new(), 0);
+    for query in all {
+        match query {
+            Query::Head(_)
+            | Query::Heads(_)
+            | Query::Assignment(_)
+            | Query::Assignments(_)
+            | Query::Spec(..) => {
+                jobs.push(query);
+            }
+            Query::Changes(_) => changes += 1,
+            _ => {}
+        }
+    }
+    (jobs, changes)
+}
+
+#[test]
+fn what_is_read_without_a_resource_manager_does_not_grow_with_jobs_that_do_not_change() {
+    let mut counts = Vec::new();
+    for n in [2, 60] {
+        let mut w = abandoned_jobs(n);
+        w.run(seconds(60));
+        let (jobs, changes) = reads(&w);
+        assert_eq!(jobs, [] as [&Query; 0], "{n} jobs");
+        counts.push(changes);
+    }
+    assert_eq!(counts[0], counts[1]);
+    assert!(counts[0] > 0);
+}
+
+#[test]
+fn a_change_of_one_job_is_read_and_no_other_job() {
+    let mut w = abandoned_jobs(60);
+    let changed = job_id(7);
+    let stopped = Goal {
+        desired: Desired::Stopped,
+        ..Goal::default()
+    };
+    let spec = JobBuilder::service("web", 1).shape(shape(1, 64)).build();
+    w.store_head_of(changed, &spec, stopped);
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live().len(), 59);
+    let (jobs, _) = reads(&w);
+    let of_it = |query: &&Query| match query {
+        Query::Heads(bucket) => *bucket == job_bucket(changed),
+        Query::Head(job) | Query::Assignment(job) | Query::Spec(job, _) => *job == changed,
+        _ => false,
+    };
+    assert!(jobs.iter().all(of_it), "{jobs:?}");
+    let heads = jobs.iter().filter(|query| matches!(query, Query::Heads(_)));
+    assert_eq!(heads.count(), 1);
+}
+
+#[test]
+fn a_head_that_could_not_be_read_is_read_again() {
+    let mut w = abandoned_jobs(3);
+    let stopped = Goal {
+        desired: Desired::Stopped,
+        ..Goal::default()
+    };
+    let spec = JobBuilder::service("web", 1).shape(shape(1, 64)).build();
+    w.store_head_of(job_id(2), &spec, stopped);
+    w.storage = Storage::Troubled(TroubleKind::Overloaded);
+    w.run(seconds(20));
+    assert_eq!(w.cluster.live().len(), 3);
+    w.storage = Storage::Works;
+    w.run(seconds(60));
+    assert_eq!(w.cluster.live().len(), 2);
 }

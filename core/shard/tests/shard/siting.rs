@@ -3,8 +3,8 @@
 use crate::world::{World, job, range, seconds};
 use echelon_core_model::directive::Order;
 use echelon_core_model::siting::Affinity;
-use echelon_core_model::spec::JobSpec;
-use echelon_core_model::{HostId, JobId, ReasonCode};
+use echelon_core_model::spec::{JobSpec, OnSilence};
+use echelon_core_model::{HostId, JobId, ReasonCode, RunState};
 use echelon_core_testkit::build::{JobBuilder, main_group, shape};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,6 +87,49 @@ fn runs_that_are_not_sent_yet_count_where_they_will_be() {
         2,
         "the second question came before the first launch"
     );
+}
+
+#[test]
+fn two_agents_of_a_machine_have_one_of_a_group_that_may_have_one_a_machine() {
+    let mut w = World::new();
+    for agent in ["host-0", "host-1"] {
+        w.cluster.machines.insert(HostId::new(agent), "both".to_owned());
+    }
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    let spec = JobBuilder::service("web", 3).siting(|s| {
+        s.max_per.insert("hostname".to_owned(), 1);
+    });
+    start(&mut w, job(), &spec.build(), 3);
+    w.run(seconds(10));
+    assert_eq!(w.cluster.live().len(), 2);
+    let waiting = w.slice(1).unwrap().waiting;
+    let told: Vec<(ReasonCode, u64)> = waiting.iter().map(|(r, n, _)| (r.code, *n)).collect();
+    assert_eq!(told, [(ReasonCode::HostMaxPer, 1)]);
+}
+
+#[test]
+fn a_run_on_an_agent_that_was_replaced_keeps_no_other_from_its_machine() {
+    let mut w = World::new();
+    w.cluster = crate::cluster::Cluster::of(1, shape(8, 4096));
+    w.cluster.lists = Some(true);
+    w.elect();
+    w.run(seconds(1));
+    w.connect();
+    let mut spec = JobBuilder::service("web", 1)
+        .siting(|s| {
+            s.max_per.insert("hostname".to_owned(), 1);
+            s.exclusive = true;
+        })
+        .build();
+    spec.on_gone = Some(OnSilence::Replace(seconds(60)));
+    start(&mut w, job(), &spec, 1);
+    let old = w.stored(0).and_then(|record| record.run).unwrap().host;
+    let new = w.cluster.replace_agent(&old);
+    w.run(seconds(300));
+    let run = w.stored(0).and_then(|record| record.run).unwrap();
+    assert_eq!((run.host, run.state), (new, RunState::Running));
 }
 
 #[test]

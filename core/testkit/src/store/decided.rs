@@ -1,7 +1,7 @@
 //! The decided tables: every write is a compare-and-set, and one that finds its own content applied is applied.
 
 use echelon_core_model::assignment::Assignment;
-use echelon_core_model::bucket::{assignment_partition, job_bucket};
+use echelon_core_model::bucket::{assignment_partition, head_tag, job_bucket, job_buckets};
 use echelon_core_model::cluster::Cluster;
 use echelon_core_model::control::Control;
 use echelon_core_model::job::{Head, JobFilter, Progress};
@@ -9,8 +9,8 @@ use echelon_core_model::pool::PoolTree;
 use echelon_core_model::spec::JobSpec;
 use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{
-    Answer, Decided, Decision, Leadership, MAX_ASSIGNMENT_BYTES, NameHolder, PlannedRequest, Query, Refusal,
-    RefusedRow, RefusedWhy, Role, Stamp,
+    Answer, Changes, Decided, Decision, Leadership, MAX_ASSIGNMENT_BYTES, NameHolder, PlannedRequest, Query,
+    Refusal, RefusedRow, RefusedWhy, Role, Stamp,
 };
 use echelon_core_model::{ClusterId, Epoch, JobId, RequestId, Version};
 use std::collections::BTreeMap;
@@ -38,6 +38,7 @@ pub fn refused(decision: &Decision) -> Option<Refusal> {
 #[derive(Debug, Clone, Default)]
 pub struct DecidedTables {
     heads: BTreeMap<(u16, JobId), Head>,
+    head_tags: BTreeMap<u16, i64>,
     specs: BTreeMap<(JobId, u32), JobSpec>,
     names: BTreeMap<String, NameHolder>,
     requests: BTreeMap<RequestId, PlannedRequest>,
@@ -119,6 +120,13 @@ impl DecidedTables {
                 .partitions
                 .get(n)
                 .map_or_else(|| Partition::default().answer(), Partition::answer),
+            Query::Changes(n) => {
+                let tags = job_buckets(*n).filter_map(|b| Some((b, *self.head_tags.get(&b)?)));
+                Answer::Changes(Changes {
+                    assignments: self.partitions.get(n).map(|p| p.stamp).unwrap_or_default(),
+                    heads: tags.collect(),
+                })
+            }
             Query::Clusters => Answer::Clusters(self.clusters.values().cloned().collect()),
             Query::Control => Answer::Control(self.control.clone()),
             Query::StartBans => Answer::StartBans(self.start_bans.clone()),
@@ -150,8 +158,12 @@ impl DecidedTables {
         decided(match decision {
             Decision::PutHead { head, expected } => {
                 let key = (job_bucket(head.job), head.job);
+                let tag = head_tag(head.job, head.version);
                 put_row(&mut self.heads, key, head, |row| {
                     row.map(|h| h.version) == expected
+                })
+                .map(|()| {
+                    self.head_tags.insert(key.0, tag);
                 })
                 .map_err(|row| Box::new(Answer::Head(row)))
             }

@@ -131,6 +131,18 @@ impl Cluster {
         self.telling.is_some()
     }
 
+    /// A task of those that storage tells of fails.
+    pub(super) fn fail(&mut self, n: u64) {
+        self.updates += 1;
+        let update = TaskStatus {
+            uuid: Some(self.updates.to_be_bytes()),
+            reconciliation: false,
+            state: TaskState::Failed,
+            ..self.running(n)
+        };
+        self.out.push_back(Event::Update(update));
+    }
+
     fn running(&self, n: u64) -> TaskStatus {
         let part = |n: u64| u32::try_from(n).unwrap_or_default();
         let (job, number) = (

@@ -2,6 +2,7 @@
 
 use super::cluster::Cluster;
 use super::stored::{self, Size};
+use super::times::Times;
 use crate::bench::wall_ms;
 use anyhow::{Result, bail};
 use echelon_cli::output;
@@ -45,11 +46,15 @@ pub(super) struct Driver {
     heartbeat_at: Instant,
     renew_at: Instant,
     renewals: u32,
-    /// Steps of the core, and the time that they took.
-    pub(super) steps: u64,
-    pub(super) stepping: Duration,
-    /// The longest turn.
-    pub(super) longest: Duration,
+    /// Tasks that fail a second, and which is next.
+    failing: u64,
+    next_failing: u64,
+    /// The resource manager is heard.
+    is_managed: bool,
+    /// Steps of the core since this was last taken.
+    times: Times,
+    /// Reads of storage.
+    pub(super) reads: u64,
 }
 
 impl Driver {
@@ -66,9 +71,11 @@ impl Driver {
             heartbeat_at: Instant::now() + HEARTBEAT,
             renew_at: Instant::now() + Duration::from_secs(1),
             renewals: 0,
-            steps: 0,
-            stepping: Duration::ZERO,
-            longest: Duration::ZERO,
+            failing: 0,
+            next_failing: 0,
+            is_managed: true,
+            times: Times::default(),
+            reads: 0,
         }
     }
 
@@ -83,6 +90,22 @@ impl Driver {
         self.direct(Order::Hello(stored::manager()));
         let order = self.slice_order(self.size.new_job());
         self.direct(Order::Slices(vec![order]));
+    }
+
+    /// So many tasks fail each second from now on.
+    pub(super) const fn set_failing(&mut self, a_second: u64) {
+        self.failing = a_second;
+    }
+
+    /// No resource manager is heard from now on.
+    pub(super) fn silence_manager(&mut self) {
+        self.is_managed = false;
+        self.turn(vec![Event::LinkClosed(LINK)]);
+    }
+
+    /// The times of all steps since this was last asked.
+    pub(super) fn take_times(&mut self) -> Times {
+        std::mem::take(&mut self.times)
     }
 
     /// Runs until something holds.
@@ -139,7 +162,13 @@ impl Driver {
         self.turn(events);
         if self.renew_at <= Instant::now() {
             self.renew_at = Instant::now() + Duration::from_secs(1);
-            self.renew();
+            if self.is_managed {
+                self.renew();
+            }
+            for _ in 0..self.failing {
+                self.cluster.fail(self.next_failing);
+                self.next_failing = (self.next_failing + 1) % self.size.instances();
+            }
         }
         // Others run on the same thread.
         tokio::task::yield_now().await;
@@ -157,15 +186,12 @@ impl Driver {
     }
 
     fn turn(&mut self, events: Vec<Event>) {
-        let began = Instant::now();
         let (now, mut effects) = (clock(), Vec::new());
         for event in events {
-            self.steps += 1;
+            let began = Instant::now();
             self.shard.step(event, now, &mut effects);
+            self.times.note(began.elapsed());
         }
-        let took = began.elapsed();
-        self.stepping += took;
-        self.longest = self.longest.max(took);
         for effect in effects {
             self.perform(effect);
         }
@@ -191,7 +217,8 @@ impl Driver {
         }
     }
 
-    fn operate(&self, id: OpId, op: Op) {
+    fn operate(&mut self, id: OpId, op: Op) {
+        self.reads += u64::from(matches!(op, Op::Read(..)));
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
         tokio::spawn(async move {
             let result = Box::new(store.perform(op).await);

@@ -65,15 +65,18 @@ pub(super) async fn set(client: &Client, change: &Change) -> Result<bool, StoreE
     let table = change.at.table;
     let key = bound_all(&change.at.cells);
     let guard = statement::guard(table);
+    let tag = change.tag.map(|tag| Some(CqlValue::BigInt(tag)));
     let (text, values): (String, Values) = match (&change.to, change.expected, guard) {
         (Some((next, value)), None, guard) => {
             let mut values = key;
             values.push(Some(CqlValue::Blob(value.clone())));
             values.extend(guard.map(|_| Some(CqlValue::BigInt(*next))));
+            values.extend(tag);
             (statement::insert(table, change.keep_ms), values)
         }
         (Some((next, value)), Some(expected), Some(guard)) => {
             let mut values = vec![Some(CqlValue::Blob(value.clone())), Some(CqlValue::BigInt(*next))];
+            values.extend(tag);
             values.extend(key);
             values.push(Some(CqlValue::BigInt(expected)));
             (statement::update(table, guard), values)

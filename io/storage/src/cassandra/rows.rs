@@ -1,7 +1,9 @@
 //! Rows read from the nodes.
 
 use super::client::{Client, Kind, Values};
-use super::statement::{bound_all, select_assignments, select_keys, select_row, select_rows};
+use super::statement::{
+    bound_all, select_assignments, select_head_tags, select_keys, select_last_write, select_row, select_rows,
+};
 use crate::StoreError;
 use crate::error::stored_stamp;
 use crate::layout::{Table, keys};
@@ -10,6 +12,7 @@ use async_trait::async_trait;
 use echelon_core_model::store::{Consistency, Stamp};
 use futures::TryStreamExt;
 use scylla::value::{CqlValue, Row as CqlRow};
+use std::collections::BTreeMap;
 use std::error::Error;
 
 /// Rows of one answer: blocks are large, so their pages have few.
@@ -81,6 +84,14 @@ fn cell(value: Option<CqlValue>) -> Option<Cell> {
     }
 }
 
+/// A number of a partition; 0 where it is not set yet.
+const fn fixed(column: Option<&Option<CqlValue>>) -> i64 {
+    match column {
+        Some(Some(CqlValue::BigInt(n))) => *n,
+        _ => 0,
+    }
+}
+
 /// A row whose last column is its value; `None` where a partition has only static columns.
 fn row(mut columns: Vec<Option<CqlValue>>) -> Option<Row> {
     let Some(Cell::Bytes(value)) = cell(columns.pop()?) else {
@@ -123,14 +134,36 @@ impl Rows for Client {
         let mut rows = Vec::new();
         for mut columns in found {
             let rest = columns.split_off(2);
-            // Both are empty before the partition is first raised.
-            let fixed = |column: Option<&Option<CqlValue>>| match column {
-                Some(Some(CqlValue::BigInt(n))) => *n,
-                _ => 0,
-            };
             stamp = stored_stamp(partition, fixed(columns.first()), fixed(columns.get(1)))?;
             rows.extend(row(rest));
         }
         Ok((stamp, rows))
+    }
+
+    async fn last_write(&self, partition: u16, consistency: Consistency) -> Result<Stamp, StoreError> {
+        let values = bound_all(&[keys::bucket(partition)]);
+        let text = select_last_write();
+        let found = self.pages((kind(consistency), PAGE), &text, &values).await?;
+        let Some(columns) = found.first() else {
+            return Ok(Stamp::default());
+        };
+        stored_stamp(partition, fixed(columns.get(1)), fixed(columns.get(2)))
+    }
+
+    async fn head_tags(
+        &self,
+        buckets: &[u16],
+        consistency: Consistency,
+    ) -> Result<BTreeMap<u16, i64>, StoreError> {
+        let cells: Vec<Cell> = buckets.iter().map(|bucket| keys::bucket(*bucket)).collect();
+        let text = select_head_tags(cells.len());
+        let found = self
+            .pages((kind(consistency), PAGE), &text, &bound_all(&cells))
+            .await?;
+        let tags = found.iter().filter_map(|columns| {
+            let bucket = u16::try_from(fixed(columns.first())).ok()?;
+            Some((bucket, fixed(columns.get(1))))
+        });
+        Ok(tags.collect())
     }
 }

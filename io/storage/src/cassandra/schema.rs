@@ -10,7 +10,7 @@ pub(super) const BEFORE: [&str; 2] = [
 
 /// All tables. Owned ones keep deletions for a day.
 pub(super) const TABLES: [&str; 24] = [
-    "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, value blob, \
+    "CREATE TABLE IF NOT EXISTS {ks}.heads (bucket bigint, job blob, version bigint, tag bigint static, value blob, \
      PRIMARY KEY (bucket, job))",
     "CREATE TABLE IF NOT EXISTS {ks}.specs (job blob, version bigint, value blob, PRIMARY KEY (job, version))",
     "CREATE TABLE IF NOT EXISTS {ks}.names (name text PRIMARY KEY, version bigint, value blob)",
@@ -81,6 +81,10 @@ mod tests {
         if table == Table::Assignments {
             // The number of the last write to a partition within its epoch.
             fields.push("written bigint static".to_owned());
+        }
+        if table == Table::Heads {
+            // Another number after each write to the bucket.
+            fields.push("tag bigint static".to_owned());
         }
         fields.push("value blob".to_owned());
         let names =

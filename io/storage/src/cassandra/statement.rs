@@ -123,19 +123,43 @@ pub(super) fn guard(table: Table) -> Option<&'static str> {
     }
 }
 
-/// A decided row that is not there yet: key, value, and the guard where the table has one.
+/// The column that tags a partition with each write of one of its rows.
+const fn tag(table: Table) -> Option<&'static str> {
+    match table {
+        Table::Heads => Some("tag"),
+        _ => None,
+    }
+}
+
+/// The tags of some buckets of heads: the buckets.
+pub(super) fn select_head_tags(buckets: usize) -> String {
+    let (table, places) = (from(Table::Heads), places(buckets));
+    format!("SELECT DISTINCT \"bucket\", tag FROM {table} WHERE \"bucket\" IN ({places})")
+}
+
+/// The epoch and number of the last write to a partition of assignments: partition.
+pub(super) fn select_last_write() -> String {
+    let table = from(Table::Assignments);
+    format!("SELECT DISTINCT \"part\", epoch, written FROM {table} WHERE \"part\" = ?")
+}
+
+/// A decided row that is not there yet: key, value, and the guard and the tag where the table has them.
 pub(super) fn insert(table: Table, keep_ms: Option<u64>) -> String {
     let columns: Vec<Column> = all_columns(table).copied().collect();
     let (into, names, places) = (from(table), names(&columns), places(columns.len()));
     let (guard, guarded) = guard(table).map_or((String::new(), ""), |g| (format!(", {g}"), ", ?"));
+    let (tag, tagged) = tag(table).map_or((String::new(), ""), |m| (format!(", {m}"), ", ?"));
     let ttl = keep_ms.map_or_else(String::new, |ms| format!(" USING TTL {}", ms / 1000));
-    format!("INSERT INTO {into} ({names}, value{guard}) VALUES ({places}, ?{guarded}) IF NOT EXISTS{ttl}")
+    format!(
+        "INSERT INTO {into} ({names}, value{guard}{tag}) VALUES ({places}, ?{guarded}{tagged}) IF NOT EXISTS{ttl}"
+    )
 }
 
-/// A decided row that is there: value, new guard, key, old guard.
+/// A decided row that is there: value, new guard, the tag where the table has one, key, old guard.
 pub(super) fn update(table: Table, guard: &str) -> String {
     let (into, key) = (from(table), equal(all_columns(table)));
-    format!("UPDATE {into} SET value = ?, {guard} = ? WHERE {key} IF {guard} = ?")
+    let tag = tag(table).map_or_else(String::new, |m| format!(", {m} = ?"));
+    format!("UPDATE {into} SET value = ?, {guard} = ?{tag} WHERE {key} IF {guard} = ?")
 }
 
 /// The deletion of a decided row: key, old guard.

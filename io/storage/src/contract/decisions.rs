@@ -3,6 +3,7 @@
 use super::Case;
 use super::facts::{head, job, spec};
 use crate::StoreError;
+use echelon_core_model::bucket::{assignment_partition, head_tag, job_bucket};
 use echelon_core_model::cluster::{Cluster, DesiredState};
 use echelon_core_model::control::Control;
 use echelon_core_model::drain::HostDrain;
@@ -10,7 +11,8 @@ use echelon_core_model::host_pool::HostMove;
 use echelon_core_model::pool::{Pool, PoolTree};
 use echelon_core_model::start_ban::{StartBan, StartBans};
 use echelon_core_model::store::{
-    Answer, Consistency, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role, Stamp,
+    Answer, Changes, Consistency, Decided, Decision, Leadership, NameHolder, PlannedRequest, Query, Role,
+    Stamp,
 };
 use echelon_core_model::token::TokenKey;
 use echelon_core_model::{ClusterId, Epoch, HostPoolName, JobId, PoolId, RequestId, Timestamp, Version};
@@ -104,6 +106,47 @@ pub async fn a_removed_head_stays_removed(case: &Case) {
         case.settled(Query::Heads(bucket)).await,
         Answer::Heads(Vec::new())
     );
+}
+
+/// What is written to a partition of assignments, or as the head of one of its jobs, shows in how far it is; what is refused
+/// does not, nor what was there already.
+pub async fn changes_tell_of_each_write(case: &Case) {
+    let partition = assignment_partition(job(1));
+    let changes = async || match case.read(Query::Changes(partition)).await {
+        Answer::Changes(changes) => changes,
+        other => panic!("{other:?}"),
+    };
+    let bucket = job_bucket(job(1));
+    assert_eq!(changes().await, Changes::default());
+    case.decides(put_head(job(1), 1, None)).await;
+    let first = changes().await;
+    assert_eq!(first.heads, [(bucket, head_tag(job(1), Version(1)))].into());
+    case.decides(put_head(job(1), 1, None)).await;
+    case.decide(put_head(job(1), 3, Some(2))).await;
+    assert_eq!(changes().await, first, "nothing was written");
+    case.decides(put_head(job(1), 2, Some(1))).await;
+    let second = changes().await;
+    assert_eq!(second.heads, [(bucket, head_tag(job(1), Version(2)))].into());
+    case.decides(Decision::RaisePartition {
+        partition,
+        epoch: Epoch(3),
+        expected: Epoch(0),
+    })
+    .await;
+    let raised = changes().await;
+    assert_eq!(
+        (raised.assignments.epoch, &raised.heads),
+        (Epoch(3), &second.heads)
+    );
+    // A tag is no head.
+    let heads = case.read(Query::Heads(bucket)).await;
+    assert_eq!(heads, Answer::Heads(vec![head(job(1), 2)]));
+    case.decides(Decision::RemoveHead {
+        job: job(1),
+        expected: Version(2),
+    })
+    .await;
+    assert_eq!(case.read(Query::Heads(bucket)).await, Answer::Heads(Vec::new()));
 }
 
 /// A spec version is written once.

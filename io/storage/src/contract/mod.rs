@@ -130,6 +130,7 @@ macro_rules! storage_contract {
             the_assignment_of_an_ended_job_is_read_by_job_alone
             a_head_changes_only_from_its_version
             a_removed_head_stays_removed
+            changes_tell_of_each_write
             specs_never_change
             a_name_has_one_holder
             a_request_has_one_plan

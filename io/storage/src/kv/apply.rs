@@ -104,6 +104,10 @@ fn set<K: KvMut>(kv: &mut K, change: &Change, now: Timestamp) -> Result<(), Stor
         return kv.remove(change.at.table.name(), &key(&change.at.cells));
     };
     put(kv, &change.at, *number, Some(value))?;
+    if let Some(tag) = change.tag {
+        let partition = RowKey::new(change.at.table, change.at.partition().iter().cloned());
+        put(kv, &partition, tag, None)?;
+    }
     match change.keep_ms {
         Some(ms) => expiry::plan(kv, &change.at, *number, (now, ms)),
         None => Ok(()),

@@ -7,6 +7,7 @@ use crate::layout::{Table, keys};
 use crate::rows::{Row, RowKey, Rows, Scan};
 use async_trait::async_trait;
 use echelon_core_model::store::{Consistency, Stamp};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::pin;
@@ -128,5 +129,19 @@ impl<K: Kv> Rows for KvRows<'_, K> {
             last.map_or(Ok(Stamp::default()), |row| codec::last_write(partition, &row))?,
             self.rows(&scan)?,
         ))
+    }
+
+    async fn last_write(&self, partition: u16, _: Consistency) -> Result<Stamp, StoreError> {
+        let last = self.stored(&keys::assignments(partition))?;
+        last.map_or(Ok(Stamp::default()), |row| codec::last_write(partition, &row))
+    }
+
+    async fn head_tags(&self, buckets: &[u16], _: Consistency) -> Result<BTreeMap<u16, i64>, StoreError> {
+        let mut tags = BTreeMap::new();
+        for bucket in buckets {
+            let tag = self.stored(&keys::heads(*bucket))?;
+            tags.extend(tag.map(|row| (*bucket, row.number)));
+        }
+        Ok(tags)
     }
 }

@@ -5,6 +5,7 @@ use super::pieces::Pieces;
 use super::pools::TreeParts;
 use super::{keys, pieces};
 use crate::rows::RowKey;
+use echelon_core_model::bucket::head_tag;
 use echelon_core_model::store::{Answer, Decision, Stamp};
 use echelon_core_model::{Assignment, Version};
 use echelon_proto::convert::encode;
@@ -19,6 +20,8 @@ pub(crate) struct Change {
     pub to: Option<(i64, Vec<u8>)>,
     /// The row goes by itself after so long.
     pub keep_ms: Option<u64>,
+    /// What its partition is tagged with, together with the write.
+    pub tag: Option<i64>,
 }
 
 /// How a decision is carried out.
@@ -84,6 +87,16 @@ pub(crate) enum Verdict {
     Taken,
 }
 
+fn tagged(plan: Plan, tag: i64) -> Plan {
+    match plan {
+        Plan::Row(change) => Plan::Row(Change {
+            tag: Some(tag),
+            ..change
+        }),
+        other => other,
+    }
+}
+
 /// How a decision is carried out.
 pub(crate) fn plan(decision: &Decision) -> Plan {
     let row = |at, expected: Option<Version>, version: Version, value| {
@@ -92,17 +105,20 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             expected: expected.map(|v| number(v.0)),
             to: Some((number(version.0), value)),
             keep_ms: None,
+            tag: None,
         })
     };
     match decision {
         Decision::PutHead { head, expected } => {
-            row(keys::head(head.job), *expected, head.version, encode(head))
+            let plan = row(keys::head(head.job), *expected, head.version, encode(head));
+            tagged(plan, head_tag(head.job, head.version))
         }
         Decision::RemoveHead { job, expected } => Plan::Row(Change {
             at: keys::head(*job),
             expected: Some(number(expected.0)),
             to: None,
             keep_ms: None,
+            tag: None,
         }),
         Decision::PutSpec { job, version, spec } => {
             row(keys::spec(*job, *version), None, Version(0), encode(spec))
@@ -117,6 +133,7 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             expected: None,
             to: Some((0, encode(planned))),
             keep_ms: Some(super::table::REQUEST_KEEP_MS),
+            tag: None,
         }),
         Decision::PutCluster { cluster, expected } => {
             let version = number(cluster.version.0);
@@ -141,6 +158,7 @@ pub(crate) fn plan(decision: &Decision) -> Plan {
             expected: (expected.epoch.0 > 0).then(|| expected.packed()),
             to: Some((bans.stamp.packed(), encode(bans))),
             keep_ms: None,
+            tag: None,
         }),
         Decision::TakeEpoch { role, next, expected } => row(
             keys::leadership(role),

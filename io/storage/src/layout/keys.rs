@@ -35,6 +35,11 @@ pub(crate) fn bucket(n: u16) -> Cell {
 /// The only partition of a small table.
 pub(crate) const ONE: Cell = Cell::Number(0);
 
+/// A bucket of heads, by whose own key its tag is kept.
+pub(crate) fn heads(bucket_number: u16) -> RowKey {
+    RowKey::new(Table::Heads, [bucket(bucket_number)])
+}
+
 pub(crate) fn head(id: JobId) -> RowKey {
     RowKey::new(Table::Heads, [bucket(job_bucket(id)), job(id)])
 }

@@ -221,6 +221,7 @@ impl PoolIndex {
             expected: (expected > 0).then_some(expected),
             to: Some((self.version, self.to_bytes())),
             keep_ms: None,
+            tag: None,
         }
     }
 

@@ -28,11 +28,12 @@ pub(crate) use pools::{TreeCache, index};
 use crate::StoreError;
 use crate::layout::{Table, keys};
 use crate::rows::{Cell, Row, RowKey, Rows, Scan};
+use echelon_core_model::bucket::job_buckets;
 use echelon_core_model::control::Control;
 use echelon_core_model::start_ban::StartBans;
 use echelon_core_model::store::{
-    Answer, Consistency, Decision, Leadership, Query, Reading, RowSubject, ShardKey, ShardRow, Stamp,
-    UnreadRow,
+    Answer, Changes, Consistency, Decision, Leadership, Query, Reading, RowSubject, ShardKey, ShardRow,
+    Stamp, UnreadRow,
 };
 use echelon_core_model::{ClusterId, HostId};
 use echelon_proto::convert::{DecodeError, Wire, decode};
@@ -67,6 +68,7 @@ async fn answer<R: Rows>(
         | Query::Pools
         | Query::Assignment(_)
         | Query::Assignments(_)
+        | Query::Changes(_)
         | Query::Clusters
         | Query::Control
         | Query::StartBans
@@ -174,6 +176,13 @@ async fn decided<R: Rows>(
             let (stamp, found) = rows.assignments(*partition, c).await?;
             let place = assignments::Place::Partition(*partition);
             Answer::Assignments(stamp, assignments::joined(&place, &found, unread)?)
+        }
+        Query::Changes(partition) => {
+            let buckets: Vec<u16> = job_buckets(*partition).collect();
+            Answer::Changes(Changes {
+                assignments: rows.last_write(*partition, c).await?,
+                heads: rows.head_tags(&buckets, c).await?,
+            })
         }
         Query::Clusters => Answer::Clusters(clusters::all(rows, c, unread).await?),
         Query::Control => {
