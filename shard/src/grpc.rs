@@ -1,13 +1,14 @@
 //! What the resource manager and gateways call: the stream of directives and reports, and logs; and the health service.
 
 use crate::job_manager::{Input, RunsQuestion};
-use crate::links::{REPORTS, WayBack};
+use crate::links::{REPORT_BYTES, REPORTS, WayBack};
 use crate::log::Logs;
 use echelon_core_model::HostId;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::role_state::RoleState;
 use echelon_core_shard::{LinkId, Whereabouts};
 use echelon_io_changes::{Publisher, change_service};
+use echelon_io_credit::Credit;
 use echelon_io_process::Shutdown;
 use echelon_proto::codec::refused;
 use echelon_proto::convert::{Wire, instance};
@@ -103,6 +104,8 @@ impl ShardService for Service {
         let (admit, admitted) = oneshot::channel();
         let way_back = WayBack {
             reports: sender,
+            credit: Credit::new(REPORT_BYTES),
+            is_in_full: false,
             admit: Some(admit),
             _way_in: stop.clone().drop_guard(),
         };
@@ -125,7 +128,8 @@ impl ShardService for Service {
             stop.run_until_cancelled(heard).await;
             let _ = inbox.send(Input::LinkClosed(link)).await;
         });
-        let told = ReceiverStream::new(reports).map(|told| told.map(|report| report.to_wire()));
+        // Its part of the credit is given back when the stream takes a report.
+        let told = ReceiverStream::new(reports).map(|told| told.map(|(report, _held)| report));
         Ok(Response::new(told.boxed()))
     }
 

@@ -30,6 +30,7 @@ pub mod tally;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod weight;
 
 pub use agents::Agent;
 pub use call::{Call, Launch, TaskVolume};
@@ -46,3 +47,4 @@ pub use meaning::reason_of;
 pub use stock::Arrival;
 pub use taken::was_launched_before;
 pub use tally::Tally;
+pub use weight::most_of_launch;
