@@ -13,19 +13,22 @@ use std::collections::BTreeMap;
 /// What a part of a call takes beside its text.
 const PART: usize = 64;
 
-/// Variables that a task is given beside its own, ids, names and numbers.
+/// The most that a task takes beside what its spec says: the variables that it is given, its id and its names.
 const TASK: usize = 4 * 1024;
 
-/// The same of a call, or of one entry in it.
+/// What a call takes beside its entries, and each entry beside its text.
 const CALL: usize = 192;
+
+/// Offers that one launch uses at most, for its bound: a host has one or two.
+const OFFERS: usize = 8;
 
 impl Launch {
     /// The bytes that it takes, as it is.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let sidecars = self.sidecars.iter().map(|s| runtime(&s.runtime, str::len) + TASK);
+        let sidecars = self.sidecars.iter().map(|s| runtime(&s.runtime, str::len) + CALL);
         let ports = self.ports.iter().map(|p| p.name.len() + PART);
-        TASK + runtime(&self.runtime, str::len)
+        CALL + runtime(&self.runtime, str::len)
             + texts(&self.labels, str::len)
             + ports.sum::<usize>()
             + sidecars.sum::<usize>()
@@ -67,7 +70,9 @@ pub fn most_of_launch(job: &JobSpec, group: &GroupSpec) -> usize {
     let overrides = group.overrides.iter().map(|o| of_override(o, expanded));
     let sidecar = |s: &Sidecar| TASK + peers + runtime(&s.runtime, expanded);
     let ports = group.runtime.ports.iter().map(|p| 4 * (p.name.len() + PART));
-    TASK + peers
+    // It may have a call of its own.
+    CALL + OFFERS * PART + TASK
+        + peers
         + runtime(&group.runtime, expanded)
         + overrides.max().unwrap_or(0)
         + texts(&job.labels, str::len)

@@ -1,13 +1,12 @@
-//! Room on the way to the cluster. An intent is made only while there is room for the call that will launch it, and what is durable and
-//! finds the way full waits for it in order: as runs, which are small, and not as calls, which have the whole environment.
+//! Room on the way to the cluster. An intent is made only while there is room for the call that will launch it. So what waits, waits as
+//! an instance, which is small, and not as a call, which has the whole environment; and no offer is held for it.
 
 use crate::Shard;
 use crate::event::CallCredit;
 use crate::group::Group;
 use crate::picture::{At, RunAt};
 use echelon_core_hosts::most_of_launch;
-use echelon_core_model::HostId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::RangeFrom;
 
 /// What is promised of the way out, and what waits for it.
@@ -21,8 +20,6 @@ pub(crate) struct LaunchCredit {
     promised: usize,
     /// Something that wants a host was not asked for, since its launch has no room.
     is_short: bool,
-    /// Durable intents of hosts for which there was no room.
-    waiting: VecDeque<(HostId, Vec<RunAt>)>,
 }
 
 impl LaunchCredit {
@@ -65,11 +62,6 @@ impl LaunchCredit {
         }
     }
 
-    /// Whether a call may be handed over: with room for a byte it may be larger than what is left.
-    fn is_open(&self) -> bool {
-        self.told.is_none_or(|told| told.under_way < told.bound)
-    }
-
     /// What wants a host next waits for room.
     pub(crate) fn note_short(&mut self) {
         self.is_short = true;
@@ -102,9 +94,19 @@ impl QuestionRoom {
         self.launches.min(most.max(alone))
     }
 
-    /// The rest, when so many of so many bytes are asked for.
+    /// Whether a gang of so many bytes may be asked for: it begins as a whole, so a larger one takes all of the way.
+    pub(crate) const fn has_room_for_gang(self, bytes: usize) -> bool {
+        bytes <= self.bytes
+    }
+
+    /// The rest, when so many of so many bytes each are asked for.
     pub(crate) fn minus(self, launches: usize, bytes: usize) -> Self {
-        let taken = launches.saturating_mul(bytes);
+        self.minus_gang(launches, launches.saturating_mul(bytes))
+    }
+
+    /// The rest, when so many of so many bytes together are asked for.
+    pub(crate) fn minus_gang(self, launches: usize, taken: usize) -> Self {
+        let taken = if launches == 0 { 0 } else { taken };
         Self {
             launches: self.launches.saturating_sub(launches),
             bytes: if taken == 0 {
@@ -129,34 +131,31 @@ impl Shard {
 
     /// Whether launches wait for room on the way to the cluster.
     #[must_use]
-    pub fn awaits_credit(&self) -> bool {
-        self.credit.is_short || !self.credit.waiting.is_empty()
+    pub const fn awaits_credit(&self) -> bool {
+        self.credit.is_short
     }
 
     /// The way to the cluster has so much under way.
     pub(crate) fn on_call_credit(&mut self, told: CallCredit) {
         self.credit.told = Some(told);
         self.credit.is_short = false;
-        while self.credit.is_open()
-            && let Some((host, runs)) = self.credit.waiting.pop_front()
-        {
-            self.launch_now(&host, &runs);
-        }
-    }
-
-    /// Launches intents that are durable now, in order, when there is room on the way.
-    pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
-        if self.credit.is_open() && self.credit.waiting.is_empty() {
-            self.launch_now(host, runs);
-        } else {
-            self.credit.waiting.push_back((host.clone(), runs.to_vec()));
-        }
     }
 
     /// The most bytes that the launch of an instance of a group takes.
     pub(crate) fn launch_bytes(&self, group: &Group) -> usize {
         let spec = group.spec.as_ref().zip(group.group_spec());
         spec.map_or(0, |(job, of)| most_of_launch(job, of))
+    }
+
+    /// The same of all members of a gang.
+    pub(crate) fn launch_bytes_of_gang(&self, group: &Group) -> usize {
+        let spec = group.spec.as_ref();
+        let groups = spec.into_iter().flat_map(|job| job.groups.iter().map(move |of| (job, of)));
+        let bytes = groups.map(|(job, of)| {
+            let members = usize::try_from(of.instances).unwrap_or(usize::MAX);
+            most_of_launch(job, of).saturating_mul(members)
+        });
+        bytes.fold(0, usize::saturating_add)
     }
 
     /// The same of an instance.

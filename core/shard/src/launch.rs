@@ -12,8 +12,8 @@ use echelon_core_model::{HostId, Reason, ReasonCode, Resources, RunState};
 use std::collections::BTreeSet;
 
 impl Shard {
-    /// Launches durable intents, with one call for the host. What has been overtaken is left out.
-    pub(crate) fn launch_now(&mut self, host: &HostId, runs: &[RunAt]) {
+    /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
+    pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
         let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.credit.settle(r)).collect();
         let first: BTreeSet<RunAt> = runs

@@ -279,8 +279,8 @@ impl Shard {
             }
             if group.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
                 let job = group.job();
-                let bytes = self.launch_bytes(group);
-                if left.of(bytes) == 0 {
+                let bytes = self.launch_bytes_of_gang(group);
+                if !left.has_room_for_gang(bytes) {
                     self.wait_for_credit(entry);
                     break;
                 }
@@ -291,7 +291,7 @@ impl Shard {
                     break;
                 }
                 self.placing.round.retain(|(_, of, _)| *of != job);
-                left = left.minus(n, bytes);
+                left = left.minus_gang(n, bytes);
                 continue;
             }
             let bytes = self.launch_bytes(group);
