@@ -211,44 +211,4 @@ impl HostManager {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use echelon_core_model::time::Span;
-
-    #[tokio::test]
-    async fn without_a_connection_calls_come_back() {
-        let mesos = Mesos {
-            masters: "127.0.0.1:1".parse().unwrap(),
-            framework: Framework {
-                name: "echelon".into(),
-                user: "nobody".into(),
-                role: "echelon".into(),
-                failover_timeout: Span::seconds(1),
-                principal: None,
-            },
-            credential: None,
-            operator: None,
-            timing: Timing::usual(),
-            limits: Limits::usual(),
-            replaced_framework: None,
-        };
-        let mut hosts = HostManager::new(mesos, 1, Addresses::default());
-        assert!(matches!(
-            hosts.call(Call::Revive),
-            Some(Event::CallFailed {
-                call: Call::Revive,
-                refused: true,
-                ..
-            })
-        ));
-        assert_eq!(hosts.call(Call::Subscribe { framework: None }), None);
-        let mut batch = Vec::new();
-        hosts.events(&mut batch, 8).await;
-        assert!(
-            matches!(batch.first(), Some(Event::Disconnected { .. })),
-            "{batch:?}"
-        );
-        hosts.close();
-        assert!(hosts.call(Call::Suppress).is_some());
-    }
-}
+mod tests;

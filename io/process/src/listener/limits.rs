@@ -50,6 +50,15 @@ impl ConnectionLimits {
         }
     }
 
+    /// Those of a port that other roles call, in this process: peers that are gone are found within twice this span.
+    #[must_use]
+    pub fn between_roles(ping: Duration) -> Self {
+        Self {
+            ping: Some(ping),
+            ..Self::of_process()
+        }
+    }
+
     /// Those of this process.
     #[must_use]
     pub fn of_process() -> Self {
