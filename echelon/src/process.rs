@@ -12,9 +12,8 @@ use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
 use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, descriptors, logs};
 use echelon_io_storage::{
-    Bounded, WRITE_BYTES,
-    Durability, Finding, Observation, Observed, Store, StoreError, open_checked, panics_are_contained,
-    without_login,
+    Bounded, Durability, Finding, Observation, Observed, Store, StoreError, WRITE_BYTES, open_checked,
+    panics_are_contained, without_login,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -113,7 +113,11 @@ impl Links {
             return;
         };
         if let Err(why) = sender.send(&directive) {
-            tracing::warn!(link = link.0, why, "a shard does not read its directives; cutting its stream");
+            tracing::warn!(
+                link = link.0,
+                why,
+                "a shard does not read its directives; cutting its stream"
+            );
             self.open.remove(&link);
         }
     }

@@ -5,9 +5,7 @@ use echelon_core_hosts::{Call, Event};
 use echelon_core_model::HostId;
 use echelon_core_shard::CallCredit;
 use echelon_io_credit::Credit;
-use echelon_io_mesos::{
-    Config, Credential, Framework, Limits, Masters, Outgoing, Probe, Tcp, Timing,
-};
+use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Outgoing, Probe, Tcp, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;

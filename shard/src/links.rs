@@ -84,7 +84,11 @@ impl Links {
             return;
         };
         if let Err(why) = way_back.send(&report) {
-            tracing::warn!(link = link.0, why, "the resource manager does not read reports; cutting its stream");
+            tracing::warn!(
+                link = link.0,
+                why,
+                "the resource manager does not read reports; cutting its stream"
+            );
             self.0.remove(&link);
         }
     }

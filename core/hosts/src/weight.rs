@@ -40,9 +40,9 @@ impl Call {
     #[must_use]
     pub fn weight(&self) -> usize {
         CALL + match self {
-            Self::Accept {
-                offers, launches, ..
-            } => offers.len() * PART + launches.iter().map(Launch::weight).sum::<usize>(),
+            Self::Accept { offers, launches, .. } => {
+                offers.len() * PART + launches.iter().map(Launch::weight).sum::<usize>()
+            }
             Self::Decline { offers, .. } | Self::AnswerInverse { offers, .. } => offers.len() * PART,
             Self::Discard { offers, reserved, .. } => (offers.len() + reserved.len()) * CALL,
             Self::Reconcile { tasks } => tasks.len() * CALL,
@@ -71,7 +71,8 @@ pub fn most_of_launch(job: &JobSpec, group: &GroupSpec) -> usize {
     let sidecar = |s: &Sidecar| TASK + peers + runtime(&s.runtime, expanded);
     let ports = group.runtime.ports.iter().map(|p| 4 * (p.name.len() + PART));
     // It may have a call of its own.
-    CALL + OFFERS * PART + TASK
+    CALL + OFFERS * PART
+        + TASK
         + peers
         + runtime(&group.runtime, expanded)
         + overrides.max().unwrap_or(0)

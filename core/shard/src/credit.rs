@@ -150,7 +150,9 @@ impl Shard {
     /// The same of all members of a gang.
     pub(crate) fn launch_bytes_of_gang(&self, group: &Group) -> usize {
         let spec = group.spec.as_ref();
-        let groups = spec.into_iter().flat_map(|job| job.groups.iter().map(move |of| (job, of)));
+        let groups = spec
+            .into_iter()
+            .flat_map(|job| job.groups.iter().map(move |of| (job, of)));
         let bytes = groups.map(|(job, of)| {
             let members = usize::try_from(of.instances).unwrap_or(usize::MAX);
             most_of_launch(job, of).saturating_mul(members)

@@ -28,7 +28,7 @@ pub use connection::{spawn, spawn_over};
 pub use dial::{Dial, Io, Tcp};
 pub use echelon_proto::convert::mesos::Framework;
 pub use files::{FilesError, Piece, pod_file, read_file, sandbox_file};
-pub use outgoing::Outgoing;
 pub use master::{Endpoint, Masters, MastersError};
+pub use outgoing::Outgoing;
 pub use probe::{MasterAnswer, Probe};
 pub use zookeeper::Url as ZooKeeperUrl;

@@ -235,7 +235,9 @@ mod tests {
         let mut tasks = Vec::new();
         for sequence in 1..=100 {
             let bounded = Arc::clone(&bounded);
-            tasks.push(tokio::spawn(async move { bounded.commit(batch(sequence, ONE)).await }));
+            tasks.push(tokio::spawn(
+                async move { bounded.commit(batch(sequence, ONE)).await },
+            ));
         }
         settle().await;
         assert_eq!(*store.reached.lock().unwrap(), [1, 2, 3], "what fits into 1 MiB");

@@ -49,7 +49,6 @@ async fn without_a_connection_calls_come_back() {
     assert!(hosts.call(Call::Suppress).is_some());
 }
 
-
 const LAUNCHES: u32 = 1_500;
 const ENVIRONMENT: usize = 200_000;
 
@@ -58,7 +57,9 @@ fn launch(number: u32) -> Call {
     let marked = format!("launch-{number:06}") + &"x".repeat(ENVIRONMENT);
     runtime.env.insert("ENVIRONMENT".to_owned(), marked);
     let launch = Launch {
-        task: format!("0000000000000000000000000a.main.{number}.1.1").parse().unwrap(),
+        task: format!("0000000000000000000000000a.main.{number}.1.1")
+            .parse()
+            .unwrap(),
         name: "t".to_owned(),
         discovery: "d".to_owned(),
         runtime,
@@ -108,7 +109,12 @@ async fn master(listener: TcpListener, reads: oneshot::Receiver<()>) -> Vec<u32>
     let mut out = Vec::new();
     while let Some(body) = request(&mut calls).await {
         if let Some(at) = body.windows(7).position(|w| w == b"launch-") {
-            out.push(String::from_utf8(body[at + 7..at + 13].to_vec()).unwrap().parse().unwrap());
+            out.push(
+                String::from_utf8(body[at + 7..at + 13].to_vec())
+                    .unwrap()
+                    .parse()
+                    .unwrap(),
+            );
         }
         calls
             .write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
@@ -131,7 +137,10 @@ async fn launches_to_a_master_that_does_not_read_are_bounded_in_bytes_and_arrive
     assert_eq!(hosts.call(Call::Subscribe { framework: None }), None);
     let mut heard = Vec::new();
     hosts.events(&mut heard, 1).await;
-    assert!(matches!(heard.first(), Some(Event::Subscribed { .. })), "{heard:?}");
+    assert!(
+        matches!(heard.first(), Some(Event::Subscribed { .. })),
+        "{heard:?}"
+    );
     let bytes = launch(0).weight();
     let mut told = hosts.call_credit();
     let mut number = 0;

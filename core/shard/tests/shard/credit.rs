@@ -20,7 +20,10 @@ fn heavy() -> JobSpec {
     let mut spec = JobBuilder::service("web", INSTANCES).build();
     for group in &mut spec.groups {
         for name in ["A", "B"] {
-            group.runtime.env.insert(name.to_owned(), "x".repeat(ENVIRONMENT / 2));
+            group
+                .runtime
+                .env
+                .insert(name.to_owned(), "x".repeat(ENVIRONMENT / 2));
         }
     }
     spec
@@ -79,7 +82,10 @@ fn a_master_that_reads_slowly_gets_all_launches_once_each() {
     }
     let launched = w.accepted();
     let once: BTreeSet<&String> = launched.iter().collect();
-    assert_eq!((launched.len(), once.len()), (INSTANCES as usize, INSTANCES as usize));
+    assert_eq!(
+        (launched.len(), once.len()),
+        (INSTANCES as usize, INSTANCES as usize)
+    );
     tell(&mut w, 0);
     w.run(seconds(5));
     assert!(!w.shard.awaits_credit());
@@ -128,5 +134,8 @@ fn a_gang_that_is_larger_than_the_bound_begins_whole_when_the_way_is_empty() {
     w.run(seconds(5));
     let launched = w.accepted();
     let once: BTreeSet<&String> = launched.iter().collect();
-    assert_eq!((launched.len(), once.len()), (INSTANCES as usize, INSTANCES as usize));
+    assert_eq!(
+        (launched.len(), once.len()),
+        (INSTANCES as usize, INSTANCES as usize)
+    );
 }
