@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use echelon_cli::exit::Exit;
 use echelon_cli::output;
 use echelon_core_model::store::TroubleKind;
+use echelon_io_credit::Credit;
 use echelon_io_membership::{Membership, MembershipError, Timeouts};
 use echelon_io_process::config::{Common, ConfigError};
 use echelon_io_process::http::Admin;
@@ -11,8 +12,8 @@ use echelon_io_process::metrics::{LATENCY_S, MetricError};
 use echelon_io_process::shutdown::End;
 use echelon_io_process::{Clock, ContactWatch, Contacts, Metrics, Readiness, Shutdown, descriptors, logs};
 use echelon_io_storage::{
-    Durability, Finding, Observation, Observed, Store, StoreError, open_checked, panics_are_contained,
-    without_login,
+    Bounded, Durability, Finding, Observation, Observed, Store, StoreError, WRITE_BYTES, open_checked,
+    panics_are_contained, without_login,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -244,6 +245,15 @@ pub fn observed(
         "echelon_storage_rows_written_total",
         "Rows that were given to storage to write, retries included.",
     )?;
+    let bytes = metrics.gauges(
+        "echelon_storage_write_bytes",
+        "Bytes of writes to storage: under way, and the limit from which on large ones wait.",
+        &["amount"],
+    )?;
+    let credit = Credit::new(WRITE_BYTES);
+    let gauge = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
+    bytes.with_label_values(&["limit"]).set(gauge(credit.bound()));
+    let (under_way, seen_credit) = (bytes.with_label_values(&["under_way"]), credit.clone());
     let takes_changes = readiness.condition("storage-changes", "no change was tried yet");
     takes_changes.ready();
     let observer = move |seen: Observation<'_>| {
@@ -252,12 +262,13 @@ pub fn observed(
             Some(Some(why)) => takes_changes.not_ready(&why),
             None | Some(None) => {}
         }
+        under_way.set(gauge(seen_credit.under_way()));
         seconds
             .with_label_values(&[seen.operation, seen.outcome.word()])
             .observe(seen.took.as_secs_f64());
         rows.inc_by(u64::try_from(seen.writes).unwrap_or_default());
     };
-    Ok(Arc::new(Observed::new(store, observer)))
+    Ok(Arc::new(Observed::new(Bounded::new(store, credit), observer)))
 }
 
 /// Why a storage takes no changes at all, if that is what an error says.

@@ -10,6 +10,7 @@ use echelon_core_model::instance_limit::WantedInstances;
 use echelon_core_model::pool::PoolTree;
 use echelon_core_model::role_state::RoleState;
 use echelon_io_changes::{Publisher, change_service};
+use echelon_io_process::listener::GuardedPort;
 use echelon_io_process::{Clock, Shutdown};
 use echelon_proto::convert::shard::Changed;
 use echelon_proto::convert::{Wire, spec};
@@ -24,9 +25,8 @@ use echelon_proto::echelon::shard::v1::{
 use echelon_proto::role::role_service;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 /// Largest request: a plan of a tree of 10,000 pools with all fields and the longest paths.
@@ -78,7 +78,7 @@ impl Service {
 pub(crate) fn serve(
     (service, changed): (Service, Publisher),
     state: impl Fn() -> RoleState + Send + Sync + 'static,
-    listener: TcpListener,
+    port: GuardedPort,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.token();
@@ -87,20 +87,13 @@ pub(crate) fn serve(
         health
             .set_serving::<ResourceManagerServiceServer<Service>>()
             .await;
-        let served = tonic::transport::Server::builder()
-            .add_service(health_service)
-            .add_service(ResourceManagerServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE))
+        let service = ResourceManagerServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE);
+        let routes = Routes::new(health_service)
+            .add_service(service)
             .add_service(change_service(changed))
             .add_service(role_service(state))
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                stop.clone().cancelled_owned(),
-            )
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the resource manager's port broke off; ending the process: one that cannot be reached must not lead");
-            stop.cancel();
-        }
+            .prepare();
+        port.serve(routes, stop).await;
     });
 }
 

@@ -4,10 +4,12 @@ use crate::run::Input;
 use echelon_core_model::ClusterId;
 use echelon_core_model::directive::{Directive, Report};
 use echelon_core_resource_manager::LinkId;
+use echelon_io_credit::{Credit, HeldCredit};
 use echelon_io_membership::{LeaderRecord, Sighting};
 use echelon_io_process::Backoff;
-use echelon_proto::codec::refused;
+use echelon_proto::codec::{refused, wire_bytes};
 use echelon_proto::convert::{FieldError, Wire};
+use echelon_proto::echelon::shard::v1::DirectRequest;
 use echelon_proto::echelon::shard::v1::shard_service_client::ShardServiceClient;
 use futures::StreamExt;
 use rand::SeedableRng;
@@ -25,6 +27,9 @@ use tonic::transport::Endpoint;
 /// Directives that may wait for a shard that does not read; then its stream is cut, and a new one begins with a full report.
 const DIRECTIVES: usize = 1024;
 
+/// Bytes of them.
+pub(crate) const DIRECTIVE_BYTES: usize = 32 << 20;
+
 /// Largest message: a directive or report about thousands of slices.
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
@@ -36,8 +41,35 @@ const BACKOFF: Backoff = Backoff {
 /// A connection that says nothing for this long is asked for a sign of life, and given up after as long again.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
+/// A directive on its way, with its part of the credit.
+type SentDirective = (DirectRequest, HeldCredit);
+
 /// The way to one shard.
-pub(crate) type Sender = mpsc::Sender<Directive>;
+pub(crate) struct Sender {
+    directives: mpsc::Sender<SentDirective>,
+    /// Room for directives that were not read.
+    credit: Credit,
+}
+
+impl Sender {
+    fn new() -> (Self, mpsc::Receiver<SentDirective>) {
+        let (directives, sent) = mpsc::channel(DIRECTIVES);
+        let credit = Credit::new(DIRECTIVE_BYTES);
+        (Self { directives, credit }, sent)
+    }
+
+    /// Hands a directive over without waiting.
+    ///
+    /// # Errors
+    /// There is no room for it, or the stream has ended.
+    fn send(&self, directive: &Directive) -> Result<(), &'static str> {
+        let wire = directive.to_wire();
+        let held = self.credit.try_take(wire_bytes(&wire));
+        let held = held.ok_or("too many bytes wait for it")?;
+        let sent = self.directives.try_send((wire, held));
+        sent.map_err(|_| "too many directives wait for it, or it has ended the stream")
+    }
+}
 
 /// The streams and their keepers. Dropping it ends them all.
 #[derive(Default)]
@@ -80,10 +112,19 @@ impl Links {
         let Some(sender) = self.open.get(&link) else {
             return;
         };
-        if let Err(error) = sender.try_send(directive) {
-            tracing::warn!(link = link.0, %error, "a shard does not read its directives; cutting its stream");
+        if let Err(why) = sender.send(&directive) {
+            tracing::warn!(
+                link = link.0,
+                why,
+                "a shard does not read its directives; cutting its stream"
+            );
             self.open.remove(&link);
         }
+    }
+
+    /// Bytes of directives that were sent and not read, over all streams.
+    pub(crate) fn under_way(&self) -> usize {
+        self.open.values().map(|sender| sender.credit.under_way()).sum()
     }
 
     /// Ends everything.
@@ -169,7 +210,7 @@ impl Keeper {
     }
 
     async fn stream(&mut self, leader: &LeaderRecord) -> Result<(), LinkEnd> {
-        let (sender, directives) = mpsc::channel(DIRECTIVES);
+        let (sender, directives) = Sender::new();
         let stop = self.stop.clone();
         // A leader that hangs is not waited for once another one has published.
         let mut reports = tokio::select! {
@@ -231,7 +272,7 @@ impl Keeper {
 
 async fn open(
     address: &str,
-    directives: mpsc::Receiver<Directive>,
+    directives: mpsc::Receiver<SentDirective>,
 ) -> Result<tonic::Streaming<<Report as Wire>::Message>, LinkEnd> {
     let endpoint = Endpoint::from_shared(address.to_owned())
         .map_err(|_| LinkEnd::Address(address.to_owned()))?
@@ -243,7 +284,7 @@ async fn open(
     let mut client = ShardServiceClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
-    let sent = ReceiverStream::new(directives).map(|directive| directive.to_wire());
+    let sent = ReceiverStream::new(directives).map(|(directive, _held)| directive);
     Ok(client.direct(sent).await?.into_inner())
 }
 

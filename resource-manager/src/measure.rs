@@ -1,6 +1,7 @@
 //! The resource manager's metrics. Never by job: labels have few values.
 
 use crate::coverage::Coverage;
+use crate::link::DIRECTIVE_BYTES;
 use echelon_core_model::health::Health;
 use echelon_core_model::job::JobState;
 use echelon_core_model::role_state::{RoleStanding, RoleState};
@@ -25,6 +26,7 @@ const JOBS_AT_ONCE: usize = 2_000;
 pub(crate) struct Measures {
     /// One turn of the loop.
     pub(crate) turn: Histogram,
+    directives: IntGaugeVec,
     /// Alarms raised.
     pub(crate) alarms: IntCounter,
     /// Streams ended for what came over them.
@@ -61,6 +63,11 @@ impl Measures {
                 "echelon_loop_turn_seconds",
                 "How long one turn of the role's loop took, from its events to the last effect handed on.",
                 LATENCY_S,
+            )?,
+            directives: metrics.gauges(
+                "echelon_resource_manager_directive_bytes",
+                "Bytes of directives to shards that were not read: under way over all streams, and the limit of one.",
+                &["amount"],
             )?,
             alarms: metrics.counter(
                 "echelon_alarms_total",
@@ -159,6 +166,14 @@ impl Measures {
     }
 
     /// Looks at the driver, from time to time.
+    /// What is under way to shards, in bytes.
+    pub(crate) fn tell_ways_out(&self, directives: usize) {
+        for (amount, bytes) in [("under_way", directives), ("limit", DIRECTIVE_BYTES)] {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.directives.with_label_values(&[amount]).set(bytes);
+        }
+    }
+
     pub(crate) fn look(&mut self, driver: &ResourceManager, now: Timestamp) {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();
         self.leading.set(acts.into());

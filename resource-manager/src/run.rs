@@ -216,6 +216,7 @@ impl Loop {
         self.queries.hand_over(&mut self.driver, began);
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
+        self.measures.tell_ways_out(self.links.under_way());
     }
 
     /// Performs effects, after those that were deferred. An effect that may not be performed now is deferred.

@@ -6,6 +6,7 @@ use crate::run::{Loop, QUEUE};
 use echelon_core_resource_manager as core;
 use echelon_io_changes::Publisher;
 use echelon_io_membership::{Member, Membership, Office, Role};
+use echelon_io_process::listener::{ConnectionLimits, ConnectionRefusals, GuardedPort};
 use echelon_io_process::metrics::MetricError;
 use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
 use echelon_io_storage::Store;
@@ -96,6 +97,11 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         None if address.ip().is_unspecified() => return Err(ServeError::Advertise(address)),
         None => address.to_string(),
     };
+    let port = GuardedPort {
+        listener,
+        limits: ConnectionLimits::of_process(),
+        refusals: ConnectionRefusals::new(&parts.metrics)?,
+    };
     let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let (inbox, inputs) = mpsc::channel(QUEUE);
     let (told, contacts) = (measures.state(), parts.contacts.clone());
@@ -104,7 +110,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     grpc::serve(
         (Service::new(inbox.clone(), parts.clock.clone()), changed.clone()),
         state,
-        listener,
+        port,
         &parts.shutdown,
     );
     let member = Member {

@@ -1,14 +1,16 @@
 //! What the resource manager and gateways call: the stream of directives and reports, and logs; and the health service.
 
 use crate::job_manager::{Input, RunsQuestion};
-use crate::links::{REPORTS, WayBack};
+use crate::links::{REPORT_BYTES, REPORTS, WayBack};
 use crate::log::Logs;
 use echelon_core_model::HostId;
 use echelon_core_model::directive::Directive;
 use echelon_core_model::role_state::RoleState;
 use echelon_core_shard::{LinkId, Whereabouts};
 use echelon_io_changes::{Publisher, change_service};
+use echelon_io_credit::Credit;
 use echelon_io_process::Shutdown;
+use echelon_io_process::listener::GuardedPort;
 use echelon_proto::codec::refused;
 use echelon_proto::convert::{Wire, instance};
 use echelon_proto::echelon::shard::v1::shard_service_server::{ShardService, ShardServiceServer};
@@ -20,11 +22,10 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Largest message: a directive or report about thousands of slices.
@@ -34,7 +35,7 @@ const MAX_MESSAGE: usize = 64 << 20;
 const MOST_RUNS: u32 = 1000;
 
 /// A connection that says nothing for this long is asked for a sign of life, and given up after as long again.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// The service.
 pub(crate) struct Service {
@@ -59,7 +60,7 @@ impl Service {
 pub(crate) fn serve(
     (service, changed): (Service, Publisher),
     state: impl Fn() -> RoleState + Send + Sync + 'static,
-    listener: TcpListener,
+    port: GuardedPort,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.token();
@@ -69,22 +70,12 @@ pub(crate) fn serve(
         let service = ShardServiceServer::new(service)
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        let served = tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(KEEP_ALIVE))
-            .http2_keepalive_timeout(Some(KEEP_ALIVE))
-            .add_service(health_service)
+        let routes = Routes::new(health_service)
             .add_service(service)
             .add_service(change_service(changed))
             .add_service(role_service(state))
-            .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
-                stop.clone().cancelled_owned(),
-            )
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the shard's port broke off; ending the process: one that cannot be reached must not lead");
-            stop.cancel();
-        }
+            .prepare();
+        port.serve(routes, stop).await;
     });
 }
 
@@ -103,6 +94,8 @@ impl ShardService for Service {
         let (admit, admitted) = oneshot::channel();
         let way_back = WayBack {
             reports: sender,
+            credit: Credit::new(REPORT_BYTES),
+            is_in_full: false,
             admit: Some(admit),
             _way_in: stop.clone().drop_guard(),
         };
@@ -125,7 +118,8 @@ impl ShardService for Service {
             stop.run_until_cancelled(heard).await;
             let _ = inbox.send(Input::LinkClosed(link)).await;
         });
-        let told = ReceiverStream::new(reports).map(|told| told.map(|report| report.to_wire()));
+        // Its part of the credit is given back when the stream takes a report.
+        let told = ReceiverStream::new(reports).map(|told| told.map(|(report, _held)| report));
         Ok(Response::new(told.boxed()))
     }
 

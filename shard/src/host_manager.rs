@@ -3,7 +3,9 @@
 
 use echelon_core_hosts::{Call, Event};
 use echelon_core_model::HostId;
-use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Probe, Tcp, Timing};
+use echelon_core_shard::CallCredit;
+use echelon_io_credit::Credit;
+use echelon_io_mesos::{Config, Credential, Framework, Limits, Masters, Outgoing, Probe, Tcp, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
@@ -11,6 +13,15 @@ use tokio::sync::mpsc;
 /// Calls that may wait for the connection; with more they count as not made, and the driver makes them again. As many
 /// acknowledgements as a great burst of updates brings, about 20 MiB: one that is not made costs its task ten seconds.
 const CALLS: usize = 100_000;
+
+/// Bytes of calls under way, from the loop to the master's answers. With more a call counts as not made, too.
+pub(crate) const CALL_BYTES: usize = 32 << 20;
+
+/// With this under way no further launch is begun: the rest is for acknowledgements, kills and questions, which go on.
+pub(crate) const LAUNCH_BYTES: usize = CALL_BYTES / 2;
+
+/// The driver is told what has left once this much less is under way than it knows of, or something waits for it.
+const TOLD_BYTES: usize = LAUNCH_BYTES / 4;
 
 /// Events that may wait for the loop; the connection itself holds more.
 const EVENTS: usize = 1024;
@@ -65,11 +76,21 @@ impl Addresses {
     }
 }
 
+/// Whether launches wait for room on the way to Mesos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IsAwaited {
+    Yes,
+    No,
+}
+
 /// The connection.
 pub(crate) struct HostManager {
     config: Config,
     addresses: Addresses,
-    open: Option<(mpsc::Sender<Call>, mpsc::Receiver<Event>)>,
+    open: Option<(mpsc::Sender<Outgoing>, mpsc::Receiver<Event>)>,
+    credit: Credit,
+    /// Bytes under way, as the driver knows them.
+    known: usize,
 }
 
 impl HostManager {
@@ -96,6 +117,33 @@ impl HostManager {
             config,
             addresses,
             open: None,
+            credit: Credit::new(CALL_BYTES),
+            known: 0,
+        }
+    }
+
+    /// The bytes under way to Mesos and their bound.
+    pub(crate) const fn credit(&self) -> &Credit {
+        &self.credit
+    }
+
+    /// What is under way, for the driver.
+    pub(crate) fn call_credit(&mut self) -> CallCredit {
+        self.known = self.credit.under_way();
+        CallCredit {
+            under_way: self.known,
+            bound: LAUNCH_BYTES,
+        }
+    }
+
+    /// Waits until the driver is to be told that calls have left. While nothing waits for that it need not know of small ones.
+    pub(crate) fn emptied(&self, is_awaited: IsAwaited) -> impl Future<Output = ()> + use<> {
+        let (credit, known) = (self.credit.clone(), self.known);
+        async move {
+            if known == 0 || (is_awaited == IsAwaited::No && known < TOLD_BYTES) {
+                std::future::pending::<()>().await;
+            }
+            credit.at_most(known / 2).await;
         }
     }
 
@@ -119,13 +167,25 @@ impl HostManager {
             why: why.to_owned(),
             refused: true,
         };
-        match &self.open {
-            None => Some(failed(call, "there is no connection to Mesos")),
-            Some((calls, _)) => calls
-                .try_send(call)
-                .err()
-                .map(|error| failed(error.into_inner(), "too many calls wait for Mesos")),
-        }
+        let Some((calls, _)) = &self.open else {
+            return Some(failed(call, "there is no connection to Mesos"));
+        };
+        const FULL: &str = "too many calls wait for Mesos";
+        let bytes = call.weight();
+        let is_launch = matches!(call, Call::Accept { .. });
+        let held = if is_launch {
+            // The driver knows of what is under way: it makes launches only where there is room for them.
+            self.known = self.known.saturating_add(bytes);
+            Some(self.credit.take(bytes))
+        } else {
+            self.credit.try_take(bytes)
+        };
+        let Some(held) = held else {
+            return Some(failed(call, FULL));
+        };
+        let held = Some(held);
+        let refused = calls.try_send(Outgoing { call, held }).err();
+        refused.map(|error| failed(error.into_inner().call, FULL))
     }
 
     /// Waits for events and appends them; for ever while there is no connection.
@@ -149,44 +209,4 @@ impl HostManager {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use echelon_core_model::time::Span;
-
-    #[tokio::test]
-    async fn without_a_connection_calls_come_back() {
-        let mesos = Mesos {
-            masters: "127.0.0.1:1".parse().unwrap(),
-            framework: Framework {
-                name: "echelon".into(),
-                user: "nobody".into(),
-                role: "echelon".into(),
-                failover_timeout: Span::seconds(1),
-                principal: None,
-            },
-            credential: None,
-            operator: None,
-            timing: Timing::usual(),
-            limits: Limits::usual(),
-            replaced_framework: None,
-        };
-        let mut hosts = HostManager::new(mesos, 1, Addresses::default());
-        assert!(matches!(
-            hosts.call(Call::Revive),
-            Some(Event::CallFailed {
-                call: Call::Revive,
-                refused: true,
-                ..
-            })
-        ));
-        assert_eq!(hosts.call(Call::Subscribe { framework: None }), None);
-        let mut batch = Vec::new();
-        hosts.events(&mut batch, 8).await;
-        assert!(
-            matches!(batch.first(), Some(Event::Disconnected { .. })),
-            "{batch:?}"
-        );
-        hosts.close();
-        assert!(hosts.call(Call::Suppress).is_some());
-    }
-}
+mod tests;

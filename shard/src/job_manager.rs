@@ -1,7 +1,7 @@
 //! The job manager's loop: one `select!` over what may happen, one `match` over what is to be done. It never waits for
 //! anything but the next event, so a turn takes as long as the driver's step.
 
-use crate::host_manager::HostManager;
+use crate::host_manager::{HostManager, IsAwaited};
 use crate::links::{Links, WayBack};
 use crate::log::Logs;
 use crate::measure::Measures;
@@ -141,6 +141,12 @@ impl JobManager {
         let mut events = Vec::new();
         loop {
             self.note_leader(&sightings.borrow_and_update());
+            let is_awaited = if self.driver.awaits_credit() {
+                IsAwaited::Yes
+            } else {
+                IsAwaited::No
+            };
+            let emptied = self.hosts.emptied(is_awaited);
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = &mut removed => {
@@ -154,12 +160,17 @@ impl JobManager {
                         break;
                     }
                     events.push(self.on_verdict(verdict));
+                    // A driver that begins to lead knows nothing of what is under way.
+                    events.push(Event::CallCredit(self.hosts.call_credit()));
                 }
                 _ = inputs.recv_many(&mut batch, BATCH) => {
                     events.extend(batch.drain(..).filter_map(|input| self.on_input(input)));
                 }
                 () = self.hosts.events(&mut heard, BATCH) => {
                     events.extend(heard.drain(..).map(|event| self.measures.heard(event)));
+                }
+                () = emptied => {
+                    events.push(Event::CallCredit(self.hosts.call_credit()));
                 }
                 () = tokio::time::sleep(time_to_wake(&self.driver, &self.parts)) => events.push(Event::Wake),
                 Ok(()) = sightings.changed() => continue,
@@ -279,6 +290,8 @@ impl JobManager {
         }
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
+        let (calls, reports) = (self.hosts.credit().under_way(), self.links.under_way());
+        self.measures.tell_ways_out(calls, reports);
         self.note_mesos();
     }
 

@@ -203,6 +203,11 @@ impl Measures {
         Event::Cluster(event)
     }
 
+    /// What is under way to Mesos and to resource managers, in bytes.
+    pub(crate) fn tell_ways_out(&self, calls: usize, reports: usize) {
+        self.limits.tell_ways_out(calls, reports);
+    }
+
     /// Looks at the driver, from time to time.
     pub(crate) fn look(&mut self, driver: &Shard, now: Timestamp) {
         let acts = self.epoch.get() > 0 && !driver.is_suspended();

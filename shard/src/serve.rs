@@ -1,7 +1,7 @@
 //! Puts the process together: its cluster's row, its port, its candidacy, its loop.
 
 use crate::gateways;
-use crate::grpc::{self, Service};
+use crate::grpc::{self, KEEP_ALIVE, Service};
 use crate::host_manager::{Addresses, HostManager, Mesos};
 use crate::job_manager::{JobManager, QUEUE};
 use crate::log::Logs;
@@ -11,6 +11,7 @@ use echelon_core_model::ClusterId;
 use echelon_core_shard as core;
 use echelon_io_changes::Publisher;
 use echelon_io_membership::{Member, Membership, Office, Role};
+use echelon_io_process::listener::{ConnectionLimits, ConnectionRefusals, GuardedPort};
 use echelon_io_process::metrics::MetricError;
 use echelon_io_process::{Clock, Contacts, Metrics, Readiness, Shutdown};
 use echelon_io_storage::Store;
@@ -118,6 +119,11 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
         None if address.ip().is_unspecified() => return Err(ServeError::Advertise(address)),
         None => format!("http://{address}"),
     };
+    let port = GuardedPort {
+        listener,
+        limits: ConnectionLimits::between_roles(KEEP_ALIVE),
+        refusals: ConnectionRefusals::new(&parts.metrics)?,
+    };
     let measures = Measures::new(&parts.metrics, parts.build.clone())?;
     let stop = parts.shutdown.token();
     let masters = config.mesos.masters.to_string();
@@ -144,7 +150,7 @@ pub async fn serve(config: Config, parts: Parts) -> Result<Running, ServeError> 
     let (told, contacts) = (measures.state(), parts.contacts.clone());
     let state = move || contacts.within(&told.borrow());
     let changed = Publisher::default();
-    grpc::serve((service, changed.clone()), state, listener, &parts.shutdown);
+    grpc::serve((service, changed.clone()), state, port, &parts.shutdown);
     let role = Role::Shard(cluster.clone());
     let member = Member {
         id: config.holder.clone(),

@@ -32,6 +32,7 @@ pub mod tally;
 mod tests;
 mod views;
 mod volumes;
+mod weight;
 
 pub use agents::Agent;
 pub use call::{Call, Launch, TaskVolume};
@@ -50,3 +51,4 @@ pub use stock::Arrival;
 pub use taken::was_launched_before;
 pub use tally::Tally;
 pub use views::ViewChanges;
+pub use weight::most_of_launch;

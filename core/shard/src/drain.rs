@@ -40,7 +40,7 @@ impl Shard {
     fn instances_on(&self, hosts: &BTreeSet<HostId>) -> BTreeSet<At> {
         let tasks = self.hosts.tasks_on(hosts);
         let counted = tasks.iter().filter_map(|task| self.picture.run_at(task));
-        let unsent = self.unsent.iter().copied().filter(|run| {
+        let unsent = self.credit.unsent().copied().filter(|run| {
             let run = self.picture.run(*run);
             run.is_some_and(|run| hosts.contains(&run.host))
         });

@@ -5,6 +5,7 @@ use crate::claims::Claims;
 use crate::config::Config;
 use crate::contact::Contact;
 use crate::control::Switch;
+use crate::credit::LaunchCredit;
 use crate::daemons::Daemons;
 use crate::directive::Orders;
 use crate::drivers::Drivers;
@@ -131,7 +132,8 @@ pub struct Shard {
     pub(crate) bound: BTreeSet<At>,
     /// Instances for which the room is held that their former runs have left.
     pub(crate) formers: BTreeSet<At>,
-    pub(crate) unsent: BTreeSet<RunAt>,
+    /// Intents that were not sent, and room for their calls.
+    pub(crate) credit: LaunchCredit,
     pub(crate) start_lease: StartLease,
     pub(crate) starts: Starts,
     pub(crate) launch_due: BTreeSet<(Timestamp, RunAt)>,
@@ -243,7 +245,7 @@ impl Shard {
             placing: Placing::default(),
             bound: BTreeSet::new(),
             formers: BTreeSet::new(),
-            unsent: BTreeSet::new(),
+            credit: LaunchCredit::default(),
             start_lease: StartLease::default(),
             starts: Starts::default(),
             launch_due: BTreeSet::new(),
@@ -361,6 +363,7 @@ impl Shard {
             Event::Tails(run, tails) => self.on_tails(&run, tails),
             Event::Probed(answer) => self.on_probed(answer),
             Event::Gateway(address) => self.drivers.reach(address),
+            Event::CallCredit(told) => self.on_call_credit(told),
             Event::Suspended | Event::Resumed | Event::Wake => {}
         }
     }
@@ -486,7 +489,7 @@ impl Shard {
                 .filter(|_| subscribed && !self.suspended),
             self.placing.next_due(self.may_begin()),
             self.placing
-                .next_launches(self.may_begin())
+                .next_launches(self.may_begin() && !self.awaits_credit())
                 .map(|()| self.paces.free_at(Action::Launch)),
             self.next_replacement(),
             self.next_log().filter(|_| self.may_act()),

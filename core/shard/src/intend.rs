@@ -36,7 +36,7 @@ impl Shard {
         }
         let run = self.picture.record(at)?.run.as_ref()?;
         let run = (at, run.generation, run.number);
-        self.unsent.insert(run);
+        self.credit.promise(run, self.launch_bytes_at(at));
         if has_begun {
             self.note_restart(run);
         } else {

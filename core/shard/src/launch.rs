@@ -16,7 +16,7 @@ impl Shard {
     /// Launches intents that are durable now, with one call for the host. What has been overtaken is left out.
     pub(crate) fn launch(&mut self, host: &HostId, runs: &[RunAt]) {
         self.hosts.let_go(host);
-        let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.unsent.remove(r)).collect();
+        let due: Vec<RunAt> = runs.iter().copied().filter(|r| self.credit.settle(r)).collect();
         let first: BTreeSet<RunAt> = runs
             .iter()
             .copied()
@@ -60,6 +60,7 @@ impl Shard {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             return;
         };
+        self.credit.hand_over(call.weight());
         self.out.push(Effect::Cluster(call));
         // What is to be stopped before it was sent has certainly no task.
         let (due, overtaken): (Vec<RunAt>, Vec<RunAt>) = due.into_iter().partition(|r| {
@@ -144,7 +145,7 @@ impl Shard {
 
     /// An intent that was dropped for an older run: nothing of it was or will be sent.
     pub(crate) fn forget_launch(&mut self, run: RunAt) {
-        self.unsent.remove(&run);
+        self.credit.settle(&run);
         self.take_first_start(run);
         self.picture.agenda.insert(run.0);
         self.account(run);
@@ -315,7 +316,7 @@ impl Shard {
             .collect();
         let sent = runs
             .into_iter()
-            .filter(|r| !self.unsent.contains(r))
+            .filter(|r| !self.credit.is_unsent(r))
             .collect::<Vec<_>>();
         let runs = sent.iter().filter_map(|run| self.picture.run(*run));
         let hosts: BTreeSet<HostId> = runs.map(|run| run.host.clone()).collect();

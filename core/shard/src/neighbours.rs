@@ -56,7 +56,10 @@ impl Shard {
             return out;
         };
         let first = ((number, InstanceNumber(0)), Generation(0), RunNumber(0));
-        let unsent = self.unsent.range(first..).take_while(|(at, ..)| at.0 == number);
+        let unsent = self
+            .credit
+            .unsent_from(first..)
+            .take_while(|(at, ..)| at.0 == number);
         for run in unsent.filter_map(|run| self.picture.run(*run)) {
             *out.entry(run.host.clone()).or_default() += 1;
         }

@@ -92,7 +92,7 @@ impl Shard {
         let runs = record.run.iter().chain(&record.older);
         let runs = runs.filter(|run| is_between(record, run));
         let runs = runs.map(|run| (at, run.generation, run.number));
-        runs.filter(|of| !self.unsent.contains(of)).collect()
+        runs.filter(|of| !self.credit.is_unsent(of)).collect()
     }
 
     /// Keeps in mind which runs of an instance are between two states. One that has left the record is not watched any more.

@@ -258,8 +258,9 @@ impl Shard {
     /// The next groups of the round with what they want, up to a problem's size.
     fn next_wanted(&mut self) -> Vec<placement::Wanted> {
         let mut out = Vec::new();
-        let mut left = self.launches_left();
-        while left > 0
+        let launches = self.launches_left();
+        let mut left = self.question_room(launches);
+        while left.launches > 0
             && let Some(entry) = self.placing.round.pop_first()
         {
             let number = entry.2;
@@ -279,23 +280,34 @@ impl Shard {
             }
             if group.spec.as_ref().is_some_and(|s| s.gang.is_some()) {
                 let job = group.job();
-                let n = self.gang_wanted(job, left, &mut out);
+                let bytes = self.launch_bytes_of_gang(group);
+                if !left.has_room_for_gang(bytes) {
+                    self.wait_for_credit(entry);
+                    break;
+                }
+                let n = self.gang_wanted(job, left.launches, &mut out);
                 // All of it is asked for at once, or in the next problem.
-                if n > left && !out.iter().any(|w| w.job == job) {
+                if n > left.launches && !out.iter().any(|w| w.job == job) {
                     self.placing.round.insert(entry);
                     break;
                 }
                 self.placing.round.retain(|(_, of, _)| *of != job);
-                left = left.saturating_sub(n);
+                left = left.minus_gang(n, bytes);
                 continue;
             }
-            let numbers = self.wanting(group, left);
+            let bytes = self.launch_bytes(group);
+            let most = left.of(bytes);
+            if most == 0 {
+                self.wait_for_credit(entry);
+                break;
+            }
+            let numbers = self.wanting(group, most);
             let appetite = usize::try_from(group.appetite(self.now)).unwrap_or(usize::MAX);
             let numbers = self.without_waiting(number, numbers);
-            left = left.saturating_sub(numbers.len());
+            left = left.minus(numbers.len(), bytes);
             if appetite > numbers.len() {
                 // What did not fit into this problem is for the next one; others may not begin yet.
-                if left == 0 {
+                if left.of(bytes) == 0 {
                     self.placing.more.insert(entry);
                 } else if !self.starts_forbidden() {
                     self.placing.partial = true;
@@ -308,6 +320,12 @@ impl Shard {
             }
         }
         self.claimants_first(out)
+    }
+
+    /// What wants a host, and all behind it, is asked for when its launch has room.
+    fn wait_for_credit(&mut self, entry: (Reverse<u32>, JobId, u32)) {
+        self.placing.round.insert(entry);
+        self.credit.note_short();
     }
 
     /// Where capacity is held for something that is not bound to it, placement is asked for that alone, and for the

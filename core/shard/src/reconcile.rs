@@ -105,7 +105,7 @@ impl Shard {
         let mut all: BTreeSet<RunAt> = served
             .flat_map(|(number, group)| group.uncertain(*number))
             .collect();
-        all.retain(|run| !self.unsent.contains(run));
+        all.retain(|run| !self.credit.is_unsent(run));
         let jitter = self.random.next() % (self.config.timing.reconcile_every.0 / 4).max(1);
         let every = Span(self.config.timing.reconcile_every.0.saturating_add(jitter));
         self.reconcile.all_at = Some(self.now.plus(every));
@@ -153,7 +153,7 @@ impl Shard {
             return;
         };
         let mut runs = group.uncertain(number);
-        runs.retain(|run| !self.unsent.contains(run));
+        runs.retain(|run| !self.credit.is_unsent(run));
         for run in runs {
             let stored = self.picture.run(run);
             // Of a lost run it was answered already; to ask again may only bring it back.

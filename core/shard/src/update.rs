@@ -187,7 +187,7 @@ impl Shard {
         let newest = newest.map(|r| (at, r.generation, r.number));
         // What an instance with a volume has a newer run for was given up with its volume, and the newer run makes another one.
         let holds = self.picture.record(at).is_some_and(|r| r.volume.is_some());
-        let unsent = !holds && newest.is_some_and(|n| self.unsent.contains(&n));
+        let unsent = !holds && newest.is_some_and(|n| self.credit.is_unsent(&n));
         let now = self.now;
         let fate = self.edit(at, |r| settle_older(r, (generation, number), unsent, grace, now));
         match fate {

@@ -9,6 +9,7 @@ use crate::http::{Channel, HttpError, text};
 use crate::master::Endpoint;
 use crate::open::request;
 use crate::operator::{self, Aside};
+use crate::outgoing::Outgoing;
 use bytes::Bytes;
 use echelon_core_hosts::{Call, Event};
 use echelon_proto::convert::mesos::call_to_wire;
@@ -88,8 +89,8 @@ pub struct Caller {
 /// Calls on one connection, one at a time.
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<Call>,
-    under_way: Option<(Call, Answer)>,
+    waiting: VecDeque<Outgoing>,
+    under_way: Option<(Outgoing, Answer)>,
     channel: Option<Channel>,
 }
 
@@ -105,13 +106,14 @@ impl Caller {
     }
 
     /// Puts a call at the end of its queue.
-    pub fn push(&mut self, call: Call) {
+    pub fn push(&mut self, outgoing: Outgoing) {
+        let call = &outgoing.call;
         let lane = match call {
             Call::Acknowledge { .. } => self.acknowledgers.iter_mut().min_by_key(|lane| lane.load()),
             _ if call.is_operator() => Some(&mut self.operator),
             _ => None,
         };
-        lane.unwrap_or(&mut self.ordered).waiting.push_back(call);
+        lane.unwrap_or(&mut self.ordered).waiting.push_back(outgoing);
     }
 
     /// How many wait for those under way.
@@ -149,10 +151,10 @@ impl Caller {
             .into_iter()
             .chain(self.acknowledgers);
         lanes.flat_map(|lane| {
-            let under_way = lane.under_way.map(|(call, _)| (call, false));
+            let under_way = lane.under_way.map(|(outgoing, _)| (outgoing.call, false));
             under_way
                 .into_iter()
-                .chain(lane.waiting.into_iter().map(|call| (call, true)))
+                .chain(lane.waiting.into_iter().map(|outgoing| (outgoing.call, true)))
         })
     }
 
@@ -171,19 +173,19 @@ impl Lane {
     fn poll(&mut self, line: &Arc<Line>, context: &mut Context<'_>) -> Poll<(Call, Fate)> {
         loop {
             let Some((_, answer)) = &mut self.under_way else {
-                let Some(call) = self.waiting.pop_front() else {
+                let Some(outgoing) = self.waiting.pop_front() else {
                     return Poll::Pending;
                 };
-                let answer = make(Arc::clone(line), self.channel.take(), call.clone());
-                self.under_way = Some((call, Box::pin(answer)));
+                let answer = make(Arc::clone(line), self.channel.take(), outgoing.call.clone());
+                self.under_way = Some((outgoing, Box::pin(answer)));
                 continue;
             };
             let (channel, fate) = ready!(answer.as_mut().poll(context));
             self.channel = channel;
-            if let Some((call, _)) = self.under_way.take()
+            if let Some((outgoing, _)) = self.under_way.take()
                 && let Some(fate) = fate
             {
-                return Poll::Ready((call, fate));
+                return Poll::Ready((outgoing.call, fate));
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::leaders::{Choice, Following, Leader, Leaders};
 use crate::master::Endpoint;
 use crate::open::{OpenError, Session, open};
 use crate::outbox::Outbox;
+use crate::outgoing::Outgoing;
 use crate::stream::{EventStream, StreamEnd};
 use echelon_core_hosts::{Call, Event, Refusal};
 use rand::rngs::SmallRng;
@@ -25,15 +26,19 @@ use tokio::task::JoinHandle;
 /// `Call::Subscribe` opens the stream, in place of one that is open. After `Disconnected` and `Refused` nothing happens until
 /// the next one; a row of them is slowed down here, with jitter. A call that cannot be made, or whose outcome is unknown, comes
 /// back as `CallFailed`; when its loss means that the order of calls is lost too, `Disconnected` follows.
-pub fn spawn(config: Config, calls: mpsc::Receiver<Call>, events: mpsc::Sender<Event>) -> JoinHandle<()> {
+pub fn spawn<C: Into<Outgoing> + Send + 'static>(
+    config: Config,
+    calls: mpsc::Receiver<C>,
+    events: mpsc::Sender<Event>,
+) -> JoinHandle<()> {
     spawn_over(Arc::new(Tcp), config, calls, events)
 }
 
 /// The same over another network.
-pub fn spawn_over(
+pub fn spawn_over<C: Into<Outgoing> + Send + 'static>(
     dial: Arc<dyn Dial>,
     config: Config,
-    calls: mpsc::Receiver<Call>,
+    calls: mpsc::Receiver<C>,
     events: mpsc::Sender<Event>,
 ) -> JoinHandle<()> {
     let leaders = Leaders::of(&config.masters, config.seed);
@@ -41,11 +46,11 @@ pub fn spawn_over(
 }
 
 /// The same with masters found in another way.
-pub(crate) fn spawn_at(
+pub(crate) fn spawn_at<C: Into<Outgoing> + Send + 'static>(
     leaders: Leaders,
     dial: Arc<dyn Dial>,
     config: Config,
-    (calls, events): (mpsc::Receiver<Call>, mpsc::Sender<Event>),
+    (calls, events): (mpsc::Receiver<C>, mpsc::Sender<Event>),
 ) -> JoinHandle<()> {
     let connection = Connection {
         dial,
@@ -80,7 +85,7 @@ struct Open {
 
 /// What happened next.
 enum Next {
-    Call(Option<Call>),
+    Call(Option<Outgoing>),
     Opened(Box<Result<(Session, Following), OpenError>>),
     Heard(Result<Event, StreamEnd>),
     Replaced(Leader),
@@ -104,7 +109,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, mut calls: mpsc::Receiver<Call>) {
+    async fn run<C: Into<Outgoing>>(mut self, mut calls: mpsc::Receiver<C>) {
         loop {
             match self.next(&mut calls).await {
                 Next::Call(None) | Next::Room(false) => return,
@@ -128,7 +133,7 @@ impl Connection {
         }
     }
 
-    async fn next(&mut self, calls: &mut mpsc::Receiver<Call>) -> Next {
+    async fn next<C: Into<Outgoing>>(&mut self, calls: &mut mpsc::Receiver<C>) -> Next {
         let Self {
             state,
             events,
@@ -141,7 +146,7 @@ impl Connection {
             _ => 0,
         };
         tokio::select! {
-            call = calls.recv(), if waiting < config.limits.calls => Next::Call(call),
+            call = calls.recv(), if waiting < config.limits.calls => Next::Call(call.map(Into::into)),
             permit = events.reserve(), if !outbox.is_empty() => match permit {
                 Ok(permit) => {
                     if let Some(event) = outbox.pop() {
@@ -156,16 +161,16 @@ impl Connection {
         }
     }
 
-    fn on_call(&mut self, call: Call) {
-        if let Call::Subscribe { framework } = call {
+    fn on_call(&mut self, outgoing: Outgoing) {
+        if let Call::Subscribe { framework } = &outgoing.call {
             self.close();
-            self.state = State::Opening(self.opening(framework));
+            self.state = State::Opening(self.opening(framework.clone()));
             return;
         }
         match self.caller() {
-            Some(caller) => caller.push(call),
+            Some(caller) => caller.push(outgoing),
             None => self.outbox.push(Event::CallFailed {
-                call,
+                call: outgoing.call,
                 why: "there is no subscription".to_owned(),
                 refused: true,
             }),

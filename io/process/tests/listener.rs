@@ -32,6 +32,7 @@ const fn open() -> ConnectionLimits {
         streams: 100,
         head: FAR,
         body: FAR,
+        whole_body: FAR,
         idle: FAR,
         ping: None,
     }
@@ -426,4 +427,29 @@ fn silent_connections_do_not_silence_a_port() {
     read.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
     assert!(began.elapsed() < LATE, "{:?}", began.elapsed());
+}
+
+/// A body that comes byte by byte is not idle, and ends all the same.
+#[tokio::test]
+async fn a_body_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
+    let served = serve(ConnectionLimits {
+        body: BODY,
+        whole_body: 2 * BODY,
+        ..open()
+    })
+    .await;
+    let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
+    let (mut reads, mut writes) = served.sent(head).await.into_split();
+    let drip = tokio::spawn(async move {
+        while writes.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(BODY / 10).await;
+        }
+    });
+    let mut said = vec![0; 4096];
+    let read = tokio::time::timeout(3 * LATE, reads.read(&mut said)).await;
+    let n = read.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&said[..n]).into_owned();
+    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+    assert_eq!(served.refused("body"), 1);
+    drip.abort();
 }

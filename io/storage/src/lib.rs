@@ -6,6 +6,7 @@
 //! `memory:` and `file:`; `cassandra` keeps them in tables.
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod cassandra;
 mod check;
 #[cfg(feature = "contract")]
@@ -25,6 +26,7 @@ mod read;
 mod rows;
 mod store;
 
+pub use bounded::{Bounded, WRITE_BYTES};
 pub use cassandra::CassandraStore;
 pub use check::check;
 pub use durability::{Durability, Finding, Standing};

@@ -1,10 +1,12 @@
 //! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and all that waits for
 //! a resource manager.
 
+use crate::host_manager::{CALL_BYTES, LAUNCH_BYTES};
+use crate::links::REPORT_BYTES;
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;
 use echelon_io_process::metrics::MetricError;
-use prometheus::{GaugeVec, IntCounterVec, IntGauge};
+use prometheus::{GaugeVec, IntCounterVec, IntGauge, IntGaugeVec};
 use std::time::Duration;
 
 /// The word of metrics for requests for what was refused: their limit is a gap, not a share.
@@ -20,6 +22,8 @@ pub(super) struct Limits {
     missing: IntGauge,
     kills_off: IntGauge,
     no_manager: IntGauge,
+    calls: IntGaugeVec,
+    reports: IntGaugeVec,
 }
 
 impl Limits {
@@ -53,7 +57,32 @@ impl Limits {
                 "echelon_shard_no_resource_manager_seconds",
                 "For how many seconds this shard has heard no resource manager; 0 while it hears one.",
             )?,
+            calls: metrics.gauges(
+                "echelon_mesos_call_bytes",
+                "Bytes of calls to Mesos: under way, and the limits from which on launches wait and other calls are made later.",
+                &["amount"],
+            )?,
+            reports: metrics.gauges(
+                "echelon_shard_report_bytes",
+                "Bytes of reports to resource managers that were not read: under way over all streams, and the limit of one.",
+                &["amount"],
+            )?,
         })
+    }
+
+    /// What is under way to Mesos and to resource managers.
+    pub(super) fn tell_ways_out(&self, calls: usize, reports: usize) {
+        let gauge = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
+        for (amount, bytes) in [
+            ("under_way", calls),
+            ("limit", CALL_BYTES),
+            ("limit_of_launches", LAUNCH_BYTES),
+        ] {
+            self.calls.with_label_values(&[amount]).set(gauge(bytes));
+        }
+        for (amount, bytes) in [("under_way", reports), ("limit", REPORT_BYTES)] {
+            self.reports.with_label_values(&[amount]).set(gauge(bytes));
+        }
     }
 
     pub(super) fn look(&mut self, driver: &Shard) {

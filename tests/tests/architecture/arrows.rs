@@ -27,9 +27,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // wire <-> model, and wire <-> hosts' events and calls, which are all that a kind of cluster must speak
     ("proto", &["core/model", "core/hosts"]),
     // stored rows are protobuf
-    ("io/storage", &["core/model", "proto"]),
+    ("io/credit", &[]),
+    ("io/storage", &["core/model", "proto", "io/credit"]),
     ("io/membership", &["core/model"]),
-    ("io/mesos", &["core/model", "core/hosts", "proto"]),
+    ("io/mesos", &["core/model", "core/hosts", "proto", "io/credit"]),
     (
         "io/mesos-sim",
         &["core/model", "sim/mesos", "proto", "io/process"],
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "core/resource-manager",
             "core/model",
             "proto",
+            "io/credit",
             "io/storage",
             "io/membership",
             "io/changes",
@@ -68,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "core/placement",
             "core/model",
             "proto",
+            "io/credit",
             "io/storage",
             "io/membership",
             "io/changes",

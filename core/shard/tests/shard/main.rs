@@ -18,6 +18,8 @@ mod cluster;
 mod cost;
 #[cfg(test)]
 mod crashes;
+#[cfg(test)]
+mod credit;
 mod daemons;
 #[cfg(test)]
 mod drain;

@@ -151,6 +151,7 @@ mod tests {
     use std::time::Duration;
 
     const LIMITS: ConnectionLimits = ConnectionLimits {
+        whole_body: Duration::from_secs(3600),
         connections: 1,
         streams: 1,
         head: Duration::from_secs(10),

@@ -1,5 +1,6 @@
 //! Bodies of requests, which must not stop half way, and of answers, with which a request ends.
 
+use super::limits::ConnectionLimits;
 use super::table::{ConnectionState, RequestInHand};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -26,38 +27,41 @@ pub struct RequestBody {
     state: Arc<ConnectionState>,
     watch: BodyWatch,
     time: Duration,
+    /// When all of it must have come.
+    whole_at: Instant,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl RequestBody {
-    pub(super) const fn new(
+    pub(super) fn new(
         inner: Incoming,
         state: Arc<ConnectionState>,
         watch: BodyWatch,
-        time: Duration,
+        limits: &ConnectionLimits,
     ) -> Self {
         Self {
             inner,
             state,
             watch,
-            time,
+            time: limits.body,
+            whole_at: Instant::now() + limits.whole_body,
             waiting: None,
         }
     }
 
-    /// Waits on, unless no byte came for too long.
+    /// Waits on, unless no byte came for too long, or they come too slowly.
     fn poll_time(&mut self, cx: &mut Context<'_>) {
-        let time = self.time;
+        let (time, whole_at) = (self.time, self.whole_at);
         let began = Instant::now();
         let waiting = self
             .waiting
-            .get_or_insert_with(|| Box::pin(sleep_until(began + time)));
+            .get_or_insert_with(|| Box::pin(sleep_until(whole_at.min(began + time))));
         while waiting.as_mut().poll(cx).is_ready() {
             if self.watch.answered.is_cancelled() {
                 return;
             }
             // Bytes of a frame that is not whole count, and those of other streams of the connection.
-            let end = self.state.body_at().map(|at| at + time);
+            let end = self.state.body_at().map(|at| whole_at.min(at + time));
             match end.filter(|end| *end > Instant::now()) {
                 Some(end) => waiting.as_mut().reset(end),
                 None => return self.watch.stopped.cancel(),

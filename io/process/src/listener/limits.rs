@@ -7,6 +7,8 @@ use std::time::Duration;
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Longest time between two bytes of a request's body.
 pub const BODY_TIME: Duration = Duration::from_secs(30);
+/// Longest time of a whole body: the largest request comes in it at 60 KB/s.
+pub const WHOLE_BODY_TIME: Duration = Duration::from_secs(300);
 /// Longest time of a connection without any request, and of an answer of which the peer takes nothing.
 pub const IDLE_TIME: Duration = Duration::from_secs(300);
 /// Requests and streams that are open at once on one HTTP/2 connection.
@@ -29,6 +31,8 @@ pub struct ConnectionLimits {
     pub head: Duration,
     /// Between two bytes of a body, until the request is answered.
     pub body: Duration,
+    /// From a request's head to the last byte of its body, until the request is answered.
+    pub whole_body: Duration,
     /// Without any request; or without any progress of an answer.
     pub idle: Duration,
     /// How often the peer of an HTTP/2 connection is asked for a sign of life, and how long it may take for that.
@@ -45,8 +49,18 @@ impl ConnectionLimits {
             streams: STREAMS,
             head: HEAD_TIME,
             body: BODY_TIME,
+            whole_body: WHOLE_BODY_TIME,
             idle: IDLE_TIME,
             ping: None,
+        }
+    }
+
+    /// Those of a port that other roles call, in this process: peers that are gone are found within twice this span.
+    #[must_use]
+    pub fn between_roles(ping: Duration) -> Self {
+        Self {
+            ping: Some(ping),
+            ..Self::of_process()
         }
     }
 

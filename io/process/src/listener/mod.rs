@@ -43,7 +43,10 @@ use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt};
 
 pub use body::RequestBody;
-pub use limits::{BODY_TIME, CONNECTIONS, ConnectionLimits, HEAD_TIME, IDLE_TIME, KEPT_DESCRIPTORS, STREAMS};
+pub use limits::{
+    BODY_TIME, CONNECTIONS, ConnectionLimits, HEAD_TIME, IDLE_TIME, KEPT_DESCRIPTORS, STREAMS,
+    WHOLE_BODY_TIME,
+};
 pub use refusals::{ConnectionRefusals, RefusalCause};
 
 /// How long to wait before the next connection when the system gives none.
@@ -206,7 +209,7 @@ async fn hold<S, B>(
     let service = {
         let state = Arc::clone(&state);
         service_fn(move |request| {
-            let answered = answered(request, Arc::clone(&state), limits.body, answer.clone());
+            let answered = answered(request, Arc::clone(&state), limits, answer.clone());
             async { Ok::<_, Infallible>(answered.await) }
         })
     };
@@ -270,7 +273,7 @@ fn builder(limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
 async fn answered<S, B>(
     request: Request<Incoming>,
     state: Arc<ConnectionState>,
-    time: Duration,
+    limits: ConnectionLimits,
     answer: S,
 ) -> Response<AnswerBody<Either<B, Full<Bytes>>>>
 where
@@ -281,7 +284,7 @@ where
     let watch = BodyWatch::default();
     let kind = request.headers().get(header::CONTENT_TYPE);
     let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    let request = request.map(|body| RequestBody::new(body, Arc::clone(&state), watch.clone(), time));
+    let request = request.map(|body| RequestBody::new(body, Arc::clone(&state), watch.clone(), &limits));
     let given = tokio::select! {
         biased;
         () = watch.stopped.cancelled() => None,
@@ -292,13 +295,16 @@ where
         Some(given) => given.map(|body| AnswerBody::new(Either::Left(body), in_hand)),
         None => {
             state.refusals.add(RefusalCause::Body, 1);
-            body_stopped(is_grpc, time).map(|body| AnswerBody::new(Either::Right(body), in_hand))
+            body_stopped(is_grpc, &limits).map(|body| AnswerBody::new(Either::Right(body), in_hand))
         }
     }
 }
 
-fn body_stopped(is_grpc: bool, time: Duration) -> Response<Full<Bytes>> {
-    let said = format!("no byte of the body came for {time:?}: send the request again");
+fn body_stopped(is_grpc: bool, limits: &ConnectionLimits) -> Response<Full<Bytes>> {
+    let (time, whole) = (limits.body, limits.whole_body);
+    let said = format!(
+        "no byte of the body came for {time:?}, or not all of it within {whole:?}: send the request again"
+    );
     if is_grpc {
         let mut answer = Response::new(Full::default());
         let headers = answer.headers_mut();
