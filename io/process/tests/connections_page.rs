@@ -36,6 +36,7 @@ fn connections() -> String {
                 seconds(port::HEAD_TIME),
             ),
             row("between two bytes of a body", seconds(port::BODY_TIME)),
+            row("a whole body", seconds(port::WHOLE_BODY_TIME)),
             row(
                 "without a request, or without a byte of an answer taken",
                 seconds(port::IDLE_TIME),

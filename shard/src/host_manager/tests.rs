@@ -173,3 +173,16 @@ async fn launches_to_a_master_that_does_not_read_are_bounded_in_bytes_and_arrive
     assert_eq!(arrived.await.unwrap(), (0..LAUNCHES).collect::<Vec<_>>());
     hosts.credit().at_most(0).await;
 }
+
+#[test]
+fn the_page_of_limits_has_those_of_this_process() {
+    let page = include_str!("../../../docs/limits.md");
+    for (way, bytes) in [
+        ("launches to Mesos", LAUNCH_BYTES),
+        ("all calls to Mesos", CALL_BYTES),
+        ("reports to one resource manager", crate::links::REPORT_BYTES),
+    ] {
+        let row = format!("| {way} | {} MiB |", bytes >> 20);
+        assert!(page.contains(&row), "{row}");
+    }
+}
