@@ -35,7 +35,7 @@ impl Times {
     /// So many of a thousand steps took no longer than this.
     pub(super) fn within(&self, of_thousand: u64) -> Duration {
         let wanted = self.steps.saturating_mul(of_thousand).div_ceil(1000);
-        let mut seen = 0;
+        let mut seen: u64 = 0;
         let mut sums = self.counts.iter().map(|count| {
             seen += count;
             seen
