@@ -43,7 +43,7 @@ fn idle(n: usize) -> (Hosts, Kept) {
 }
 
 fn h(n: usize) -> HostId {
-    HostId::new(&format!("h{n}"))
+    HostId::new(format!("h{n}"))
 }
 
 fn name(n: usize) -> String {
