@@ -222,10 +222,9 @@ mod only_a_file {
         {
             use redb::ReadableTable;
             let mut heads = transaction.open_table(names).unwrap();
-            let broken: Vec<u8> = {
-                let (key, _) = heads.first().unwrap().unwrap();
-                key.value().to_vec()
-            };
+            // The key of a bucket, by which its tag is kept, is shorter than that of a head.
+            let keys = heads.iter().unwrap().map(|row| row.unwrap().0.value().to_vec());
+            let broken: Vec<u8> = keys.max_by_key(Vec::len).unwrap();
             heads
                 .insert(broken.as_slice(), [0, 0, 0, 0, 0, 0, 0, 1, 1, 0xff].as_slice())
                 .unwrap();
