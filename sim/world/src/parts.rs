@@ -4,17 +4,27 @@ use crate::invariants::Broken;
 use crate::rollouts::MOST_SURGE;
 use crate::world::World;
 use echelon_core_model::spec::defaults;
-use echelon_core_model::store::{Answer, Query};
-use echelon_core_model::{ClusterId, GroupName, JobId};
+use echelon_core_model::store::{Answer, Query, Role};
+use echelon_core_model::{ClusterId, Epoch, GroupName, JobId};
 use std::collections::BTreeMap;
 
 impl World {
+    /// The epoch of the leader of a cluster's shard that came last.
+    fn shard_epoch(&self, cluster: &ClusterId) -> Epoch {
+        match self.store.read(&Query::Leadership(Role::Shard(cluster.clone()))) {
+            Answer::Leadership(stored) => stored.epoch,
+            _ => Epoch::default(),
+        }
+    }
+
     pub(crate) fn judge_parts(&mut self) {
         let mut sums: BTreeMap<(JobId, &GroupName), u32> = BTreeMap::new();
         for c in &self.clusters {
-            // An older leader of the shard may not know yet that it is none; storage refuses what it decides.
+            // An older leader of the shard may not know yet that it is none, also where the newer one has crashed: storage
+            // refuses what it decides.
+            let newest = self.shard_epoch(&c.id);
             let shards = c.shards.iter().filter_map(|p| p.driver.as_ref());
-            let leader = shards.max_by_key(|s| s.epoch());
+            let leader = shards.filter(|s| s.epoch() >= newest).max_by_key(|s| s.epoch());
             // What was given up at a cluster is no instance of its job any more.
             let parts = leader.into_iter().flat_map(|s| s.restart_parts());
             let parts = parts.filter(|(job, group, part)| *part > 0 && self.is_held(*job, group, &c.id));
