@@ -17,12 +17,6 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// The domain of our reasons in `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "echelon";
 
-/// The bytes that a message takes on the wire.
-#[must_use]
-pub fn wire_bytes(message: &impl Message) -> usize {
-    message.encoded_len()
-}
-
 /// Sends as any other, and checks what it receives.
 #[derive(Debug, Clone)]
 pub struct CheckedCodec<T, U>(PhantomData<(T, U)>);

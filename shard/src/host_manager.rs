@@ -14,13 +14,15 @@ use tokio::sync::mpsc;
 /// acknowledgements as a great burst of updates brings, about 20 MiB: one that is not made costs its task ten seconds.
 const CALLS: usize = 100_000;
 
-/// Bytes of calls under way, from the loop to the master's answers. With more a call counts as not made, too.
-pub(crate) const CALL_BYTES: usize = 32 << 20;
+/// Bytes of launches under way, from the loop to the master's answers. With this no further one is begun.
+pub(crate) const LAUNCH_BYTES: usize = 16 << 20;
 
-/// With this under way no further launch is begun: the rest is for acknowledgements, kills and questions, which go on.
-pub(crate) const LAUNCH_BYTES: usize = CALL_BYTES / 2;
+/// Bytes of all other calls: acknowledgements, kills and questions do not wait for launches. With more a call
+/// counts as not made, too.
+pub(crate) const OTHER_CALL_BYTES: usize = 32 << 20;
 
-/// The driver is told what has left once this much less is under way than it knows of, or something waits for it.
+/// The driver is told what has left once this much less is under way than it knows of, or something waits for
+/// it.
 const TOLD_BYTES: usize = LAUNCH_BYTES / 4;
 
 /// Events that may wait for the loop; the connection itself holds more.
@@ -88,8 +90,9 @@ pub(crate) struct HostManager {
     config: Config,
     addresses: Addresses,
     open: Option<(mpsc::Sender<Outgoing>, mpsc::Receiver<Event>)>,
-    credit: Credit,
-    /// Bytes under way, as the driver knows them.
+    launches: Credit,
+    other_calls: Credit,
+    /// Bytes of launches under way, as the driver knows them.
     known: usize,
 }
 
@@ -117,28 +120,30 @@ impl HostManager {
             config,
             addresses,
             open: None,
-            credit: Credit::new(CALL_BYTES),
+            launches: Credit::new(LAUNCH_BYTES),
+            other_calls: Credit::new(OTHER_CALL_BYTES),
             known: 0,
         }
     }
 
-    /// The bytes under way to Mesos and their bound.
-    pub(crate) const fn credit(&self) -> &Credit {
-        &self.credit
+    /// Bytes of launches under way, and of other calls.
+    pub(crate) fn under_way(&self) -> (usize, usize) {
+        (self.launches.under_way(), self.other_calls.under_way())
     }
 
-    /// What is under way, for the driver.
+    /// The launches under way, for the driver.
     pub(crate) fn call_credit(&mut self) -> CallCredit {
-        self.known = self.credit.under_way();
+        self.known = self.launches.under_way();
         CallCredit {
             under_way: self.known,
             bound: LAUNCH_BYTES,
         }
     }
 
-    /// Waits until the driver is to be told that calls have left. While nothing waits for that it need not know of small ones.
+    /// Waits until the driver is to be told that calls have left. While nothing waits for that it need not
+    /// know of small ones.
     pub(crate) fn emptied(&self, is_awaited: IsAwaited) -> impl Future<Output = ()> + use<> {
-        let (credit, known) = (self.credit.clone(), self.known);
+        let (credit, known) = (self.launches.clone(), self.known);
         async move {
             if known == 0 || (is_awaited == IsAwaited::No && known < TOLD_BYTES) {
                 std::future::pending::<()>().await;
@@ -176,9 +181,9 @@ impl HostManager {
         let held = if is_launch {
             // The driver knows of what is under way: it makes launches only where there is room for them.
             self.known = self.known.saturating_add(bytes);
-            Some(self.credit.take(bytes))
+            Some(self.launches.take(bytes))
         } else {
-            self.credit.try_take(bytes)
+            self.other_calls.try_take(bytes)
         };
         let Some(held) = held else {
             return Some(failed(call, FULL));

@@ -290,8 +290,8 @@ impl JobManager {
         }
         self.measures.turn.observe(began.elapsed().as_secs_f64());
         self.measures.look(&self.driver, now);
-        let (calls, reports) = (self.hosts.credit().under_way(), self.links.under_way());
-        self.measures.tell_ways_out(calls, reports);
+        self.measures
+            .tell_ways_out(self.hosts.under_way(), self.links.under_way());
         self.note_mesos();
     }
 

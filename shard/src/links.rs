@@ -3,8 +3,7 @@
 use echelon_core_model::directive::{Report, ReportPart};
 use echelon_core_shard::LinkId;
 use echelon_io_credit::{Credit, HeldCredit};
-use echelon_proto::codec::wire_bytes;
-use echelon_proto::convert::Wire;
+use echelon_proto::convert::{Wire, wire_bytes};
 use echelon_proto::echelon::shard::v1::DirectResponse;
 use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};

@@ -204,7 +204,7 @@ impl Measures {
     }
 
     /// What is under way to Mesos and to resource managers, in bytes.
-    pub(crate) fn tell_ways_out(&self, calls: usize, reports: usize) {
+    pub(crate) fn tell_ways_out(&self, calls: (usize, usize), reports: usize) {
         self.limits.tell_ways_out(calls, reports);
     }
 

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::hosts::Hosts;
 use crate::record::Record;
-use crate::sharing::{ListedSharing, OfferedBefore};
+use crate::sharing::ListedSharing;
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::AgentCounts;
 use echelon_core_model::sharing::{AgentState, Others, Sharing};
@@ -69,7 +69,7 @@ pub struct Listing {
     heard_at: Option<Timestamp>,
     /// It was refused, and no list has come since.
     refused: bool,
-    /// Hosts of which maintenance was planned or cancelled since the question left: that is newer than the list.
+    /// Hosts whose maintenance was planned or cancelled since the question left. That is newer than the list.
     planned: BTreeSet<HostId>,
     /// Room of our tasks that ended since the question left: the list may still count it.
     ended: BTreeMap<HostId, Resources>,
@@ -122,6 +122,14 @@ impl Listing {
     }
 }
 
+/// What the counts of agents follow from: they are the same while this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    news: u64,
+    hosts: usize,
+    is_listed: bool,
+}
+
 impl Hosts {
     /// How many agents there are. `None` until the master has listed them.
     #[must_use]
@@ -133,6 +141,24 @@ impl Hosts {
             active: count(&active),
             unreachable: count(&unreachable),
         })
+    }
+
+    /// The same, counted again only when something else has become known of hosts: it is asked for in every
+    /// step.
+    pub fn recount_agents(&mut self) -> Option<AgentCounts> {
+        let known = Known {
+            news: self.news,
+            hosts: self.records.len(),
+            is_listed: self.listing.heard_at.is_some(),
+        };
+        match self.counted {
+            Some((of, counts)) if of == known => counts,
+            _ => {
+                let counts = self.agent_counts();
+                self.counted = Some((known, counts));
+                counts
+            }
+        }
     }
 
     /// The question for all agents, when it is due; `waits`: instances wait for room. Not before all our tasks are counted, since
@@ -182,7 +208,6 @@ impl Hosts {
         self.listing.refused = true;
         self.listing.ended.clear();
         self.sharing = Sharing::default();
-        self.offered_before = OfferedBefore::default();
     }
 
     /// Takes a list in, unless it was not asked for. `awaited` are agents that the master knows and that are not back since its
@@ -227,8 +252,8 @@ impl Hosts {
         self.listing.asked_at().is_some()
     }
 
-    /// Takes in when listed agents are planned to be away, and which are not any more. That a window was cancelled is told by
-    /// nothing else while no offer comes.
+    /// Takes in when listed agents are planned to be away, and which are not any more.
+    /// While no offer comes, nothing else tells that a window was cancelled.
     pub(crate) fn on_schedule(&mut self, agents: &[Agent], planned: &BTreeMap<HostId, Maintenance>) {
         for host in agents.iter().map(|agent| &agent.host) {
             if self.takes(host) && !self.listing.planned.contains(host) {
@@ -277,15 +302,19 @@ impl Hosts {
         let record = self.record(host, now);
         // Lost since the question left: that is newer.
         let lost = !record.reachable && record.lost_at >= asked;
-        let state = record.agent;
+        let (state, others) = (record.agent, record.others());
         if new || record.seen_at < asked {
             record.agent = agent.state;
         }
         let changed = record.listed(agent, ours, of_role) || state != record.agent;
         let back = agent.state == AgentState::Active && !lost && record.seen(now);
+        let are_others_same = others == record.others();
         let drain = self.is_named(host, &agent.hostname);
         if new || changed || back || drain {
             self.note(host.clone());
+        } else if !are_others_same {
+            // It is shown, and no reason to look at all hosts again.
+            self.changed.insert(host.clone());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The state of a cluster's hosts: what is offered, held, launched and lost. Its caller, `core/shard`, feeds every event of
 //! the cluster and performs the calls that come out. Events are in `observe.rs`, what is said about offers in `manners.rs`.
 
-use crate::agents::Listing;
+use crate::agents::{Known, Listing};
 use crate::appetite::Appetite;
 use crate::call::{Call, Launch};
 use crate::config::Config;
@@ -10,11 +10,11 @@ use crate::event::OfferId;
 use crate::ledger::{Ledger, Need};
 use crate::pools::Pools;
 use crate::record::Record;
-use crate::sharing::OfferedBefore;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
 use crate::volumes::Volumes;
 use echelon_core_model::cluster::{GpuHosts, Host, HostView, LeftOut, Maintenance, Slack};
+use echelon_core_model::health::AgentCounts;
 use echelon_core_model::sharing::Sharing;
 use echelon_core_model::{GroupName, HostId, JobId, PortSet, Resources, Span, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,6 @@ pub struct Hosts {
     pub(crate) listing: Listing,
     /// How the cluster is shared with other frameworks.
     pub(crate) sharing: Sharing,
-    pub(crate) offered_before: OfferedBefore,
     /// Agents that are listed no more, with another one at their address.
     pub(crate) replaced: BTreeSet<HostId>,
     /// Those of them that were not asked for yet.
@@ -63,6 +62,8 @@ pub struct Hosts {
     /// Counts what became known of hosts: which there are, what they are like, whether they can be reached.
     pub(crate) news: u64,
     pub(crate) removed: BTreeSet<HostId>,
+    /// How many agents there were when they were counted last.
+    pub(crate) counted: Option<(Known, Option<AgentCounts>)>,
     pub(crate) revivals: u64,
     pub(crate) held_revivals: u64,
     swept_at: Timestamp,
@@ -99,13 +100,13 @@ impl Hosts {
             volumes: Volumes::default(),
             listing: Listing::default(),
             sharing: Sharing::default(),
-            offered_before: OfferedBefore::default(),
             replaced: BTreeSet::new(),
             newly_replaced: Vec::new(),
             changed: BTreeSet::new(),
             touched: BTreeSet::new(),
             news: 0,
             removed: BTreeSet::new(),
+            counted: None,
             revivals: 0,
             held_revivals: 0,
             swept_at: Timestamp::default(),

@@ -35,10 +35,11 @@ impl Hosts {
                 sharing,
                 planned,
             } => {
-                let planned = planned.as_ref().filter(|_| self.awaits_list());
-                planned
-                    .into_iter()
-                    .for_each(|planned| self.on_schedule(agents, planned));
+                if let Some(planned) = planned
+                    && self.awaits_list()
+                {
+                    self.on_schedule(agents, planned);
+                }
                 self.on_agents(agents, awaited, sharing, now);
             }
             Event::Unlisted { .. } => self.on_unlisted(now),

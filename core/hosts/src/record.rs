@@ -114,8 +114,9 @@ impl Record {
         !same
     }
 
-    /// Takes in what the master lists of it. `ours` is what our tasks held there when it was listed, and `offered_of_role` what was
-    /// offered to other frameworks of our role. Whether its row is to be written.
+    /// Takes in what the master lists of it; whether anything but what others hold is another than before.
+    /// `ours` is what our tasks held there when it was listed. `offered_of_role` is what was offered to other
+    /// frameworks of our role.
     pub fn listed(&mut self, agent: &Agent, ours: Resources, offered_of_role: Resources) -> bool {
         let offered = agent.others.offered.plus(offered_of_role);
         let others = Others {
@@ -125,7 +126,6 @@ impl Record {
         };
         self.offered_before = offered;
         let same = self.capacity == agent.total
-            && self.others == others
             && self.hostname == agent.hostname
             && self.address == agent.address
             && self.has_attributes(&agent.attributes);
@@ -226,6 +226,11 @@ impl Record {
             Resources::ZERO
         };
         left.max_each(used)
+    }
+
+    /// What others were last told to hold of it.
+    pub const fn others(&self) -> Others {
+        self.others
     }
 
     /// What tasks of others do not use of it, whether the master offers it or not.

@@ -31,31 +31,6 @@ pub struct QuotaUse {
     pub counted: u64,
 }
 
-/// What the list before told to be offered, by role.
-#[derive(Debug, Clone, Default)]
-pub struct OfferedBefore(BTreeMap<String, Resources>);
-
-impl OfferedBefore {
-    /// What is offered in this list and was in the one before: an offer that is on its way back to the master is in
-    /// one of them only.
-    fn held(&mut self, roles: &BTreeMap<String, Others>) -> BTreeMap<String, Others> {
-        let held = roles.iter().map(|(role, now)| {
-            let before = self.0.get(role).copied().unwrap_or(Resources::ZERO);
-            let held = Others {
-                offered: now.offered.min_each(before),
-                ..*now
-            };
-            (role.clone(), held)
-        });
-        let held = held.collect();
-        self.0 = roles
-            .iter()
-            .map(|(role, now)| (role.clone(), now.offered))
-            .collect();
-        held
-    }
-}
-
 impl Hosts {
     /// How the cluster is shared with other frameworks, as its master told last.
     #[must_use]
@@ -63,7 +38,8 @@ impl Hosts {
         &self.sharing
     }
 
-    /// Takes in what a list tells of others. `ended` is what our tasks that ended since the question held: the list may still count it.
+    /// Takes in what a list tells of others. `ended` is what our tasks held that ended since the question.
+    /// The list may still count it.
     pub(crate) fn note_sharing(
         &mut self,
         listed: &ListedSharing,
@@ -83,7 +59,6 @@ impl Hosts {
         }
         let mut roles = listed.roles.clone();
         roles.insert(listed.role.clone(), of_role);
-        let roles = self.offered_before.held(&roles);
         let shares = roles.into_iter().map(|(role, held)| RoleShare {
             role: cut(&role),
             held: Others {
@@ -105,7 +80,8 @@ impl Hosts {
         self.sharing = Sharing::new(shares, limits.or_else(|| self.sharing.limits.take()));
     }
 
-    /// What of an agent is offered to other frameworks of our role. What we hold of it, and what we held since the question, is ours.
+    /// What of an agent is offered to other frameworks of our role.
+    /// What we hold of it is ours, and so is what we gave back since the question.
     pub(crate) fn offered_of_role(&self, agent: &Agent) -> Resources {
         let ours = self
             .stock
@@ -116,6 +92,7 @@ impl Hosts {
 }
 
 fn cut(role: &str) -> String {
-    let end = role.floor_char_boundary(Sharing::ROLE_BYTES);
-    role.get(..end).unwrap_or_default().to_owned()
+    let mut role = role.to_owned();
+    role.truncate(role.floor_char_boundary(Sharing::ROLE_BYTES));
+    role
 }

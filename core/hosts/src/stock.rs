@@ -40,9 +40,10 @@ pub struct Stock {
     next: Arrival,
     closed: BTreeSet<OfferId>,
     closed_order: VecDeque<OfferId>,
-    /// What was open and was closed since all agents were asked for, by host; `None` while no list is awaited.
+    /// What was open and was closed since all agents were asked for, by host; `None` while no list is
+    /// awaited.
     closed_since: Option<BTreeMap<HostId, Resources>>,
-    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    /// Hosts whose room may be another than when this was last asked.
     touched: BTreeSet<HostId>,
     tally: Tally,
 }
@@ -250,7 +251,7 @@ impl Stock {
         }
     }
 
-    /// Hosts whose room that nobody has spoken for may be another than when this was last asked.
+    /// Hosts whose room may be another than when this was last asked.
     pub fn take_touched(&mut self) -> BTreeSet<HostId> {
         std::mem::take(&mut self.touched)
     }

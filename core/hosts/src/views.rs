@@ -1,5 +1,5 @@
-//! Which hosts placement may see otherwise than before. Whoever keeps their views renews these, so that a question costs what
-//! has changed and not what there is.
+//! Which hosts placement may see otherwise than before. Their views are renewed where they are kept, so that
+//! a question costs what has changed and not what there is.
 
 use crate::hosts::Hosts;
 use echelon_core_model::cluster::HostView;
@@ -16,8 +16,8 @@ pub struct ViewChanges {
 }
 
 impl Hosts {
-    /// The views that may have changed since this was last asked; at first all of them. `O(hosts that were touched)`, and
-    /// those with planned maintenance, of which the time decides.
+    /// The views that may have changed since this was last asked; at first all of them. `O(hosts that were
+    /// touched)`, and those with planned maintenance, of which the time decides.
     pub fn take_view_changes(&mut self, now: Timestamp) -> ViewChanges {
         let mut ids: BTreeSet<HostId> = std::mem::take(&mut self.touched);
         ids.extend(self.stock.take_touched());

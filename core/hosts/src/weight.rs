@@ -1,5 +1,6 @@
-//! How many bytes a call takes while it waits for its cluster. What is under way is bounded by them, and a launch is begun only while
-//! there is room for its call. A weight is an upper bound for texts, and near enough for the rest.
+//! How many bytes a call takes while it waits for its cluster. What is under way is bounded by them, and a
+//! launch is begun only while there is room for its call. A weight is an upper bound for texts, and near
+//! enough for the rest.
 
 use crate::{Call, Launch};
 use echelon_core_model::environment::most_bytes;
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 /// What a part of a call takes beside its text.
 const PART: usize = 64;
 
-/// The most that a task takes beside what its spec says: the variables that it is given, its id and its names.
+/// The most that a task takes beside what its spec says: the variables that it is given, its id and its
+/// names.
 const TASK: usize = 4 * 1024;
 
 /// What a call takes beside its entries, and each entry beside its text.
@@ -51,7 +53,8 @@ impl Call {
     }
 }
 
-/// The most bytes that the launch of an instance of a group takes, with all that references in its variables stand for.
+/// The most bytes that the launch of an instance of a group takes, with all that references in its variables
+/// stand for.
 #[must_use]
 pub fn most_of_launch(job: &JobSpec, group: &GroupSpec) -> usize {
     let members = if job.gang.is_some() {
@@ -61,7 +64,8 @@ pub fn most_of_launch(job: &JobSpec, group: &GroupSpec) -> usize {
         1
     };
     let expanded = |value: &str| most_bytes(value, |name| Peers::longest(name, members));
-    // What members of a gang are told of each other: all lists together are no longer than the longest one may be.
+    // What members of a gang are told of each other: all lists together are no longer than the longest one
+    // may be.
     let peers = if job.gang.is_some() {
         Peers::longest("ECHELON_GANG_HOSTS", members)
     } else {

@@ -42,13 +42,14 @@ pub fn assignment_partition(job: JobId) -> u16 {
     pick(fnv1a(&job.0.to_be_bytes()), ASSIGNMENT_PARTITIONS)
 }
 
-/// The buckets of the heads of the jobs of a partition of assignments: one number is picked from the same hash for each.
+/// The buckets of the heads of the jobs of a partition of assignments: one number is picked from the same
+/// hash for each.
 pub fn job_buckets(partition: u16) -> impl Iterator<Item = u16> {
     (partition..JOB_BUCKETS).step_by(ASSIGNMENT_PARTITIONS.into())
 }
 
-/// What a bucket of heads is tagged with when a head is written in it: another number than by any other write, as far as
-/// 64 bits tell. It is stored, so it is pinned like the buckets.
+/// What a bucket of heads is tagged with when a head is written in it: another number than by any other
+/// write, as far as 64 bits tell. It is stored, so it is pinned like the buckets.
 #[must_use]
 pub fn head_tag(job: JobId, version: Version) -> i64 {
     let bytes = [&job.0.to_be_bytes()[..], &version.0.to_be_bytes()[..]].concat();

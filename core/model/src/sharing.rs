@@ -1,5 +1,5 @@
-//! How a Mesos cluster is shared with other frameworks: what they hold of its hosts, what Mesos' quota leaves to our role, and
-//! what Mesos' operators have done with an agent.
+//! How a Mesos cluster is shared with other frameworks: what they hold of its hosts, what Mesos' quota leaves
+//! to our role, and what Mesos' operators have done with an agent.
 
 use crate::resources::{Kind, Resources};
 
@@ -58,19 +58,21 @@ pub struct Sharing {
     pub roles: Vec<RoleShare>,
     /// How many further roles hold something.
     pub roles_left_out: u32,
-    /// Limits of quota. `None`: its master has told none yet, or does not tell us.
+    /// Of each kind that quota limits for us, the limit that leaves us least.
+    /// `None`: its master has told no quotas yet, or does not tell us.
     pub limits: Option<Vec<QuotaLimit>>,
 }
 
 impl Sharing {
     /// Most roles that are named.
     pub const MOST_ROLES: usize = 8;
-    /// Most limits that are named: those of a role and of some roles above it.
-    pub const MOST_LIMITS: usize = 16;
+    /// Most limits: one of each kind.
+    pub const MOST_LIMITS: usize = Kind::ALL.len();
     /// Longest name of a role, in bytes. Mesos does not bound it.
     pub const ROLE_BYTES: usize = 255;
 
-    /// What these roles hold, with those first that hold most. Roles that hold nothing are left out.
+    /// What these roles hold, with those first that use most, and the limits that leave us least.
+    /// Roles that hold nothing are left out.
     #[must_use]
     pub fn new(roles: impl IntoIterator<Item = RoleShare>, limits: Option<Vec<QuotaLimit>>) -> Self {
         let holds = |share: &RoleShare| !share.held.sum().is_zero();
@@ -80,15 +82,15 @@ impl Sharing {
         roles.sort_by(|a, b| order(b).cmp(&order(a)).then_with(|| a.role.cmp(&b.role)));
         let left_out = roles.len().saturating_sub(Self::MOST_ROLES);
         roles.truncate(Self::MOST_ROLES);
-        let mut limits = limits;
-        if let Some(limits) = &mut limits {
-            limits.sort_by_key(|limit| limit.ours);
-            limits.truncate(Self::MOST_LIMITS);
-        }
+        let least = |limits: Vec<QuotaLimit>| {
+            let of_kind = |kind| limits.iter().filter(move |limit| limit.kind == kind);
+            let least = |kind| of_kind(kind).min_by_key(|limit| limit.ours);
+            Kind::ALL.into_iter().filter_map(least).cloned().collect()
+        };
         Self {
             roles,
             roles_left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
-            limits,
+            limits: limits.map(least),
         }
     }
 
@@ -122,7 +124,8 @@ impl Sharing {
         })
     }
 
-    /// The limit that keeps one more of this shape from being offered to our role, if one does; `used` is what our tasks have.
+    /// The limit that keeps one more of this shape from being offered to our role, if one does; `used` is
+    /// what our tasks have.
     #[must_use]
     pub fn limit_for(&self, shape: Resources, used: Resources) -> Option<&QuotaLimit> {
         let mut limits = self.limits.iter().flatten();
@@ -216,6 +219,8 @@ mod tests {
     fn a_limit_counts_what_we_have_and_what_one_more_needs() {
         let limits = vec![limit("eng/web", 4000, 3000), limit("eng", 9000, 2500)];
         let sharing = Sharing::new([], Some(limits));
+        let told = sharing.limits.iter().flatten().map(|l| &*l.role);
+        assert_eq!(told.collect::<Vec<_>>(), ["eng"], "the other one leaves more");
         assert_eq!(sharing.ceiling().cpus, 2500);
         assert_eq!(sharing.ceiling().memory, u64::MAX);
         let of = |cpus| Resources {

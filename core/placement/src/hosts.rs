@@ -203,11 +203,13 @@ impl Hosts {
         }
     }
 
-    /// Takes in how some hosts are now, and that others are gone; the rest is as before. `O(log hosts)` for each of them, but all
-    /// that is kept is made anew where a host is new or one that was here is gone.
+    /// Takes in how some hosts are now, and that others are gone; the rest is as before. `O(log hosts)` for
+    /// each of them, but all that is kept is made once more where a host is new or of another machine, or one
+    /// that was here is gone.
     pub fn renew(&mut self, changed: Vec<HostView>, gone: &[HostId]) {
-        let is_same = gone.iter().all(|id| self.find(id).is_none())
-            && changed.iter().all(|v| self.find(&v.id).is_some());
+        let known = |view: &HostView| self.find(&view.id).and_then(|host| self.views.get(host));
+        let stays = |view: &HostView| known(view).is_some_and(|was| machine_of(was) == machine_of(view));
+        let is_same = gone.iter().all(|id| self.find(id).is_none()) && changed.iter().all(stays);
         if is_same {
             changed.into_iter().for_each(|view| self.update(view));
             return;

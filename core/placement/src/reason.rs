@@ -73,7 +73,7 @@ pub fn explain(
         let mut offered = Lacking::default();
         let open = (0..n).filter(|host| !obstacle(rules, *host, room).0.closes());
         open.for_each(|h| offered.note(wanted.resources, at(wanted, h, room.offered(h), room)));
-        not_offered(rules, room, (&obstacles, offered), sharing)
+        not_offered(rules, room, &obstacles, offered, sharing)
     } else if obstacles.ports > 0 {
         Reason::new(ReasonCode::HostPorts).at(format!("{}; {obstacles}", ports_in_words(&wanted.ports)))
     } else {
@@ -91,7 +91,8 @@ pub fn explain(
 fn not_offered(
     rules: &Rules<'_>,
     room: &Room<'_>,
-    (obstacles, offered): (&Obstacles, Lacking),
+    obstacles: &Obstacles,
+    offered: Lacking,
     sharing: &Sharing,
 ) -> Reason {
     let shape = rules.wanted().resources;
@@ -122,12 +123,11 @@ fn not_offered(
         ReasonCode::UsedByOthers
     };
     let reason = offered.told(code, shape);
-    let kind = reason.shortfall.as_ref().map_or(Kind::Cpus, |short| short.kind);
-    let roles = sharing.roles_in_words(kind);
-    reason.at(if roles.is_empty() {
-        obstacles.to_string()
-    } else {
-        format!("{roles}; {obstacles}")
+    let kind = reason.shortfall.as_ref().map(|short| short.kind);
+    let roles = kind.map(|kind| sharing.roles_in_words(kind));
+    reason.at(match roles.filter(|roles| !roles.is_empty()) {
+        Some(roles) => format!("{roles}; {obstacles}"),
+        None => obstacles.to_string(),
     })
 }
 

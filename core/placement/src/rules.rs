@@ -106,7 +106,8 @@ pub struct Rules<'a> {
     constraints: Vec<Verdicts<'a>>,
     caps: Vec<Tally<'a>>,
     around: Around<'a>,
-    /// How many of the group machines have, by number; of those that had any before only once they are counted.
+    /// How many of the group machines have, by number; of those that had any before only once they are
+    /// counted.
     counts: BTreeMap<u32, u32>,
     /// The hosts of these machines.
     occupied: BTreeSet<HostIdx>,

@@ -1,5 +1,6 @@
-//! Room on the way to the cluster. An intent is made only while there is room for the call that will launch it. So what waits, waits as
-//! an instance, which is small, and not as a call, which has the whole environment; and no offer is held for it.
+//! Room on the way to the cluster. An intent is made only while there is room for the call that will launch
+//! it. So what waits, waits as an instance, which is small, and not as a call, which has the whole
+//! environment; and no offer is held for it.
 
 use crate::Shard;
 use crate::event::CallCredit;
@@ -12,7 +13,8 @@ use std::ops::RangeFrom;
 /// What is promised of the way out, and what waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchCredit {
-    /// As it was told last, with what was handed over since. `None`: not told, by a world that takes each call in at once.
+    /// As it was told last, with what was handed over since. `None`: not told, by a world that takes each
+    /// call in at once.
     told: Option<CallCredit>,
     /// Intents that were not sent yet, with the most bytes that the launch of each takes.
     unsent: BTreeMap<RunAt, usize>,
@@ -86,15 +88,16 @@ pub(crate) struct QuestionRoom {
 }
 
 impl QuestionRoom {
-    /// How many launches of so many bytes each it has room for. The first of a question that may take all of the way takes what the bound
-    /// allows, and one at least.
+    /// How many launches of so many bytes each it has room for. The first of a question that may take all of
+    /// the way takes what the bound allows, and one at least.
     pub(crate) fn of(self, bytes: usize) -> usize {
         let most = self.bytes.min(self.bound) / bytes.max(1);
         let alone = usize::from(self.bytes == usize::MAX);
         self.launches.min(most.max(alone))
     }
 
-    /// Whether a gang of so many bytes may be asked for: it begins as a whole, so a larger one takes all of the way.
+    /// Whether a gang of so many bytes may be asked for: it begins as a whole, so a larger one takes all of
+    /// the way.
     pub(crate) const fn has_room_for_gang(self, bytes: usize) -> bool {
         bytes <= self.bytes
     }
@@ -141,14 +144,21 @@ impl Shard {
         self.credit.is_short = false;
     }
 
-    /// The most bytes that the launch of an instance of a group takes.
+    /// The most bytes that the launch of an instance of a group takes. Nothing is weighed where nothing is
+    /// bounded.
     pub(crate) fn launch_bytes(&self, group: &Group) -> usize {
+        if self.credit.told.is_none() {
+            return 0;
+        }
         let spec = group.spec.as_ref().zip(group.group_spec());
         spec.map_or(0, |(job, of)| most_of_launch(job, of))
     }
 
     /// The same of all members of a gang.
     pub(crate) fn launch_bytes_of_gang(&self, group: &Group) -> usize {
+        if self.credit.told.is_none() {
+            return 0;
+        }
         let spec = group.spec.as_ref();
         let groups = spec
             .into_iter()

@@ -50,16 +50,17 @@ pub enum Event {
     Probed(ProbeAnswer),
     /// Where a gateway can be reached, for the runs of drivers.
     Gateway(String),
-    /// How much of what was to be told to the cluster is still on its way. Launches are begun only while there is room.
+    /// How many launches are still on their way to the cluster. Further ones are begun only while there is
+    /// room.
     CallCredit(CallCredit),
     /// The moment that `next_wake` told has come.
     Wake,
 }
 
-/// The way out to the cluster, in bytes.
+/// The way of launches to the cluster, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallCredit {
-    /// Calls that were handed over and have not been taken in.
+    /// Launches that were handed over and have not been taken in.
     pub under_way: usize,
     /// With more than this under way no launch is begun, unless it is alone.
     pub bound: usize,

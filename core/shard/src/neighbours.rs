@@ -140,7 +140,8 @@ impl Shard {
         out
     }
 
-    /// The hosts of the snapshot on which rules about runs let one more of a group be; `None`: it has no such rules.
+    /// The hosts of the snapshot on which rules about runs let one more of a group be; `None`: it has no such
+    /// rules.
     pub(crate) fn let_by_runs(&self, wanted: &Wanted) -> Option<BTreeSet<HostId>> {
         let mut others = self.unread_neighbours();
         others.extend(self.neighbours(std::iter::once(wanted)));

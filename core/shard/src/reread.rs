@@ -76,8 +76,8 @@ impl Shard {
         }
     }
 
-    /// It is known how far a partition is: what was written there since it was last read is read now. Before a run begins
-    /// its job is read in any case.
+    /// It is known how far a partition is: what was written there since it was last read is read now. Before
+    /// a run begins its job is read in any case.
     pub(crate) fn on_changes(&mut self, partition: u16, changes: &Changes) {
         if self.reread.partitions.get(&partition) != Some(&changes.assignments) {
             let query = Query::Assignments(partition);
@@ -121,7 +121,8 @@ impl Shard {
         }
     }
 
-    /// Takes in where a job's instances are assigned. Whether that is all: the rest is found at the next look.
+    /// Takes in where a job's instances are assigned. Whether that is all: the rest is found at the next
+    /// look.
     pub(crate) fn on_assignment(&mut self, assignment: &Assignment, since: Timestamp) -> bool {
         let mut may_adopt = None;
         let mut is_all = true;

@@ -6,12 +6,16 @@ use crate::event::ProbeAnswer;
 use crate::{Phase, Shard};
 use echelon_core_model::Timestamp;
 use echelon_core_model::directive::ReportPart;
-use echelon_core_model::health::ShardSigns;
+use echelon_core_model::health::{AgentCounts, ShardSigns};
 
 impl Shard {
     /// What is observed now.
     #[must_use]
     pub fn signs(&self) -> ShardSigns {
+        self.signs_with(self.hosts.agent_counts())
+    }
+
+    fn signs_with(&self, agents: Option<AgentCounts>) -> ShardSigns {
         let contact = &self.contact;
         let age = |at: Timestamp| self.now.since(at);
         ShardSigns {
@@ -20,7 +24,7 @@ impl Shard {
             event_age: contact.heard_at.map(age),
             answer_age: contact.answered_at.map(age),
             unanswered: contact.unanswered,
-            agents: self.hosts.agent_counts(),
+            agents,
             commit_age: self.oldest_commit().map(age).unwrap_or_default(),
             frozen: self.frozen.is_some(),
             torn_down: self.teardown.is_done,
@@ -47,7 +51,8 @@ impl Shard {
         if !self.epoch_taken() {
             return;
         }
-        let signs = self.signs();
+        let agents = self.hosts.recount_agents();
+        let signs = self.signs_with(agents);
         let timing = &self.config.timing;
         let earliest = self.telling.signs_sent.map(|at| at.plus(timing.signs_apart));
         let is_same = self.telling.signs_told == Some(signs.without_ages());

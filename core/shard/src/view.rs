@@ -61,7 +61,8 @@ impl Shard {
         self.reconcile.unanswered()
     }
 
-    /// How many views of hosts were made since this leadership began, so that placement is asked about hosts as they are.
+    /// How many views of hosts were made since this leadership began, so that placement is asked about hosts
+    /// as they are.
     #[must_use]
     pub const fn views_renewed(&self) -> u64 {
         self.views_renewed

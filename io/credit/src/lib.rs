@@ -1,7 +1,9 @@
-//! A credit in bytes for a way out of the process: to a Mesos, to storage, or to another role. What goes out holds a part of the
-//! credit until it has left, so that a peer that reads slowly costs a bounded amount of memory.
+//! A credit in bytes for a way out of the process: to a Mesos, to storage, or to another role. What goes out
+//! holds a part of the credit until it has left, so that a peer that reads slowly costs a bounded amount of
+//! memory.
 //!
-//! A message that is larger than the whole credit goes out alone. Who waits is served in the order in which it came.
+//! A message that is larger than the whole credit goes out alone. Who waits is served in the order in which
+//! it came.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -52,8 +54,8 @@ impl Credit {
         self.0.under_way.load(Ordering::Acquire)
     }
 
-    /// Counts bytes that go out in any case, also beyond the bound: their sender has asked for room in another way, or
-    /// must not wait.
+    /// Counts bytes that go out in any case, also beyond the bound: their sender has asked for room in
+    /// another way, or must not wait.
     pub fn take(&self, bytes: usize) -> HeldCredit {
         self.0.under_way.fetch_add(bytes, Ordering::AcqRel);
         self.held(bytes)

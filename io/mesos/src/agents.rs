@@ -1,5 +1,5 @@
-//! The answers of GET_AGENTS, GET_QUOTA and GET_MAINTENANCE_SCHEDULE, as a master writes them in JSON, read as the messages that
-//! they are. What we do not use is skipped.
+//! The answers of GET_AGENTS, GET_QUOTA and GET_MAINTENANCE_SCHEDULE, as a master writes them in JSON, read
+//! as the messages that they are. What we do not use is skipped.
 
 use echelon_core_hosts::Event;
 use echelon_proto::convert::mesos::{Beside, agents_from_wire};

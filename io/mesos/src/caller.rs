@@ -273,7 +273,8 @@ async fn send(
     Ok((channel, Said::Words(status, said)))
 }
 
-/// The answer to a question beside the list of agents. `None`: the master does not tell us, and the list is of use without it.
+/// The answer to a question beside the list of agents. `None`: the master does not tell us, and the list is
+/// of use without it.
 async fn beside(line: &Line, channel: &mut Channel, of: Aside) -> Option<Bytes> {
     let request = operator::request_aside(&line.config, &line.endpoint, of);
     let answer = channel.send(request, line.config.timing.answer).await.ok()?;

@@ -3,7 +3,8 @@
 use echelon_core_hosts::Call;
 use echelon_io_credit::HeldCredit;
 
-/// A call that was handed over. Its part of the credit is given back when it was answered, or comes back as an event.
+/// A call that was handed over. Its part of the credit is given back when it was answered, or comes back as
+/// an event.
 #[derive(Debug)]
 pub struct Outgoing {
     /// What is asked of the cluster.

@@ -1,5 +1,5 @@
-//! A store with a bound on the bytes of writes that are under way, so that a storage that is slow costs a bounded amount of memory.
-//! Writes wait in the order in which they came.
+//! A store with a bound on the bytes of writes that are under way, so that a storage that is slow costs a
+//! bounded amount of memory. Writes wait in the order in which they came.
 
 use crate::{Durability, Status, Store, StoreError};
 use async_trait::async_trait;
@@ -7,16 +7,15 @@ use echelon_core_model::store::{
     Batch, Consistency, Decided, Decision, Query, Reading, Role, Stamp, TroubleKind, Write,
 };
 use echelon_io_credit::{Credit, HeldCredit};
-use echelon_proto::codec::wire_bytes;
-use echelon_proto::convert::spec;
+use echelon_proto::convert::{spec, wire_bytes};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of writes that a process has under way: twenty of the largest batches.
 pub const WRITE_BYTES: usize = 16 << 20;
 
-/// A write of no more than this is counted and does not wait: signs of life, epochs and marks go out while large writes wait. Their senders
-/// have few of them at a time.
+/// A write of no more than this is counted and does not wait: signs of life, epochs and marks go out while
+/// large writes wait. Their senders have few of them at a time.
 const SMALL: usize = 16 * 1024;
 
 /// A row of a decision that is bounded, with its key: a head, a cluster, an epoch.

@@ -33,7 +33,7 @@ pub mod wire;
 use echelon_core_model::limits::VIOLATIONS;
 pub use error::{DecodeError, FieldError, FieldProblem};
 use std::fmt;
-pub use wire::{Wire, decode, encode};
+pub use wire::{Wire, decode, encode, wire_bytes};
 
 /// What is wrong with one field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,3 +34,9 @@ pub fn decode<T: Wire>(bytes: &[u8]) -> Result<T, DecodeError> {
     ranges::check::<T::Message>(bytes)?;
     Ok(T::from_wire(message)?)
 }
+
+/// The bytes that a message takes on the wire.
+#[must_use]
+pub fn wire_bytes(message: &impl Message) -> usize {
+    message.encoded_len()
+}

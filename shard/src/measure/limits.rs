@@ -1,7 +1,7 @@
 //! What a shard holds back: mass actions beyond their limits, replacements after a mass loss, and all that waits for
 //! a resource manager.
 
-use crate::host_manager::{CALL_BYTES, LAUNCH_BYTES};
+use crate::host_manager::{LAUNCH_BYTES, OTHER_CALL_BYTES};
 use crate::links::REPORT_BYTES;
 use echelon_core_shard::{Action, Shard};
 use echelon_io_process::Metrics;
@@ -59,8 +59,8 @@ impl Limits {
             )?,
             calls: metrics.gauges(
                 "echelon_mesos_call_bytes",
-                "Bytes of calls to Mesos: under way, and the limits from which on launches wait and other calls are made later.",
-                &["amount"],
+                "Bytes of calls to Mesos, of launches and of others: under way, and the limit.",
+                &["calls", "amount"],
             )?,
             reports: metrics.gauges(
                 "echelon_shard_report_bytes",
@@ -71,14 +71,16 @@ impl Limits {
     }
 
     /// What is under way to Mesos and to resource managers.
-    pub(super) fn tell_ways_out(&self, calls: usize, reports: usize) {
+    pub(super) fn tell_ways_out(&self, calls: (usize, usize), reports: usize) {
         let gauge = |of: usize| i64::try_from(of).unwrap_or(i64::MAX);
-        for (amount, bytes) in [
-            ("under_way", calls),
-            ("limit", CALL_BYTES),
-            ("limit_of_launches", LAUNCH_BYTES),
+        let (launches, others) = calls;
+        for (of, amount, bytes) in [
+            ("launch", "under_way", launches),
+            ("launch", "limit", LAUNCH_BYTES),
+            ("other", "under_way", others),
+            ("other", "limit", OTHER_CALL_BYTES),
         ] {
-            self.calls.with_label_values(&[amount]).set(gauge(bytes));
+            self.calls.with_label_values(&[of, amount]).set(gauge(bytes));
         }
         for (amount, bytes) in [("under_way", reports), ("limit", REPORT_BYTES)] {
             self.reports.with_label_values(&[amount]).set(gauge(bytes));

@@ -20,8 +20,8 @@ impl World {
     pub(crate) fn judge_parts(&mut self) {
         let mut sums: BTreeMap<(JobId, &GroupName), u32> = BTreeMap::new();
         for c in &self.clusters {
-            // An older leader of the shard may not know yet that it is none, also where the newer one has crashed: storage
-            // refuses what it decides.
+            // An older leader of the shard may not know yet that it is none, also where the newer one has
+            // crashed: storage refuses what it decides.
             let newest = self.shard_epoch(&c.id);
             let shards = c.shards.iter().filter_map(|p| p.driver.as_ref());
             let leader = shards.filter(|s| s.epoch() >= newest).max_by_key(|s| s.epoch());

@@ -12,7 +12,8 @@ fn cpus(cores: u64) -> Resources {
     shape(cores, 0)
 }
 
-/// An agent of ten cores, of which so many are offered to other frameworks, and of these so many to some of our role.
+/// An agent of ten cores, of which so many are offered to other frameworks, and of these so many to some of
+/// our role.
 fn offered(host: &str, others: u64, of_role: u64) -> Agent {
     let none = agent(host, 0);
     Agent {

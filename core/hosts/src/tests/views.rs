@@ -1,4 +1,5 @@
-//! Views that are renewed where hosts have changed are those that are made of all hosts, and no others are made.
+//! Views that are renewed where hosts have changed are those that are made of all hosts, and no others are
+//! made.
 
 use super::{at, demand, disconnected, launch, need, offer, subscribed, task, update, with_offers};
 use crate::{Agent, Event, Hosts, InverseOffer, ListedSharing, OfferId, TaskState};
@@ -29,6 +30,7 @@ impl Kept {
         hosts.add_ports(&mut all);
         let kept: Vec<HostView> = self.0.values().cloned().collect();
         assert_eq!(kept, all);
+        assert_eq!(hosts.recount_agents(), hosts.agent_counts());
         count
     }
 }
@@ -86,7 +88,7 @@ fn a_host_that_is_lost_or_new_is_told_and_no_other() {
     assert_eq!(kept.renew(&mut hosts, at(2)), 1);
     hosts.adopt(&task(7), &h(2), &need(1, 1), at(3));
     assert_eq!(kept.renew(&mut hosts, at(3)), 1, "it is still lost");
-    // Whoever is silent for long is forgotten.
+    // A host that is silent for long is forgotten.
     hosts.release(&task(7), at(4));
     hosts.on_event(&disconnected(), at(5));
     assert_eq!(kept.renew(&mut hosts, at(5)), 11, "no offer is good any more");

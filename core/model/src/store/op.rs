@@ -36,8 +36,8 @@ pub enum Query {
     /// Decided: a partition of assignments with the stamp of its last write, without those of ended jobs that have moved
     /// -> `Answer::Assignments`.
     Assignments(u16),
-    /// Decided: how far a partition of assignments and the heads of its jobs are -> `Answer::Changes`. It costs the same whatever
-    /// lies there.
+    /// Decided: how far a partition of assignments and the heads of its jobs are -> `Answer::Changes`. It
+    /// costs the same whatever lies there.
     Changes(u16),
     /// Decided: all clusters -> `Answer::Clusters`.
     Clusters,

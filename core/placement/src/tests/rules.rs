@@ -97,7 +97,7 @@ fn agents_of_one_machine_are_one_host_to_rules() {
     });
     let told = solve(&problem(1, vec![at_most_one], agents()));
     assert!(told.starts_with("1 0:a 1:c 2:d\n"), "{told}");
-    // What runs beside is on the same machine, for who wants one for itself, and for whom others do.
+    // Another agent of the machine counts, whichever of the two jobs wants its host for itself.
     let is_there = |exclusive: bool| Neighbour {
         job: JobId(9),
         labels: Arc::default(),

@@ -236,7 +236,8 @@ fn told(picture: &Picture, id: JobId, refused: &Refused) -> Reason {
     }
 }
 
-/// A reason with what Mesos' quota and other frameworks have to do with it, where a cluster has no capacity left.
+/// A reason with what Mesos' quota and other frameworks have to do with it, where a cluster has no capacity
+/// left.
 fn shared(capacity: &Capacity, reason: Reason) -> Reason {
     let Some(short) = reason.shortfall.as_deref().copied() else {
         return reason;

@@ -1,5 +1,5 @@
-//! Launches are begun only while there is room on the way to the cluster: a master that reads slowly, or not at all, costs a bounded
-//! amount of memory, and all launches leave in the end, once each.
+//! Launches are begun only while there is room on the way to the cluster: a master that reads slowly, or not
+//! at all, costs a bounded amount of memory, and all launches leave in the end, once each.
 
 use crate::cluster::Cluster;
 use crate::world::{World, config, range, seconds};
@@ -54,6 +54,15 @@ fn handed_over(w: &World) -> usize {
     launches.map(Call::weight).sum()
 }
 
+fn assert_all_launched_once(w: &World) {
+    let launched = w.accepted();
+    let once: BTreeSet<&String> = launched.iter().collect();
+    assert_eq!(
+        (launched.len(), once.len()),
+        (INSTANCES as usize, INSTANCES as usize)
+    );
+}
+
 #[test]
 fn a_master_that_reads_nothing_has_a_bounded_number_of_bytes_waiting() {
     let mut w = ordered(&heavy());
@@ -80,12 +89,7 @@ fn a_master_that_reads_slowly_gets_all_launches_once_each() {
         let under_way = handed_over(&w) - left;
         tell(&mut w, under_way);
     }
-    let launched = w.accepted();
-    let once: BTreeSet<&String> = launched.iter().collect();
-    assert_eq!(
-        (launched.len(), once.len()),
-        (INSTANCES as usize, INSTANCES as usize)
-    );
+    assert_all_launched_once(&w);
     tell(&mut w, 0);
     w.run(seconds(5));
     assert!(!w.shard.awaits_credit());
@@ -132,10 +136,5 @@ fn a_gang_that_is_larger_than_the_bound_begins_whole_when_the_way_is_empty() {
     assert!(w.shard.awaits_credit());
     tell(&mut w, 0);
     w.run(seconds(5));
-    let launched = w.accepted();
-    let once: BTreeSet<&String> = launched.iter().collect();
-    assert_eq!(
-        (launched.len(), once.len()),
-        (INSTANCES as usize, INSTANCES as usize)
-    );
+    assert_all_launched_once(&w);
 }

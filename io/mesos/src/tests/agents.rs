@@ -6,10 +6,10 @@ use crate::Credential;
 use crate::agents::{Answers, read};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use echelon_core_hosts::{Agent, Call, Event, ListedSharing};
+use echelon_core_hosts::{Agent, Call, Event, ListedSharing, QuotaUse};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::sharing::AgentState;
-use echelon_core_model::{Kind, Resources, Timestamp};
+use echelon_core_model::{HostId, Kind, Resources, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -322,6 +322,26 @@ async fn operating(net: &Net) -> (Shard, tokio::sync::mpsc::UnboundedSender<byte
     (shard, stream)
 }
 
+/// Asks for the agents: how many are listed, with what is told beside them.
+async fn ask(
+    shard: &mut Shard,
+) -> (
+    usize,
+    Option<Vec<QuotaUse>>,
+    Option<BTreeMap<HostId, Maintenance>>,
+) {
+    shard.say(Call::ListAgents).await;
+    match shard.hear().await {
+        Event::Agents {
+            agents,
+            sharing,
+            planned,
+            ..
+        } => (agents.len(), sharing.limits, planned),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framework() {
     let net = Net::with(&["m:5050"]);
@@ -339,20 +359,7 @@ async fn agents_are_asked_for_as_the_operator_and_everything_else_as_the_framewo
     );
     let schedule = json!({"get_maintenance_schedule": {"schedule": {}}});
     net.answer("m:5050", Answer::Body(json, schedule.to_string().into_bytes()));
-    shard.say(Call::ListAgents).await;
-    let Event::Agents {
-        agents,
-        sharing,
-        planned,
-        ..
-    } = shard.hear().await
-    else {
-        panic!()
-    };
-    assert_eq!(
-        (agents.len(), sharing.limits, planned),
-        (1, Some(vec![]), Some(BTreeMap::new()))
-    );
+    assert_eq!(ask(&mut shard).await, (1, Some(vec![]), Some(BTreeMap::new())));
     net.answer("m:5050", Answer::Text(400, "enough"));
     shard.say(kill("t")).await;
     shard.hear_failed().await;
@@ -385,17 +392,7 @@ async fn agents_are_told_also_where_nothing_is_beside_them() {
         net.answer("m:5050", Answer::Body(vec![], answer));
         net.answer("m:5050", refused());
         net.answer("m:5050", refused());
-        shard.say(Call::ListAgents).await;
-        let Event::Agents {
-            agents,
-            sharing,
-            planned,
-            ..
-        } = shard.hear().await
-        else {
-            panic!()
-        };
-        assert_eq!((agents.len(), sharing.limits, planned), (1, None, None));
+        assert_eq!(ask(&mut shard).await, (1, None, None));
     }
 }
 

@@ -55,7 +55,8 @@ impl ConnectionLimits {
         }
     }
 
-    /// Those of a port that other roles call, in this process: peers that are gone are found within twice this span.
+    /// Those of a port that other roles call, in this process: peers that are gone are found within twice
+    /// this span.
     #[must_use]
     pub fn between_roles(ping: Duration) -> Self {
         Self {

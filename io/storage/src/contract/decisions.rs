@@ -108,8 +108,8 @@ pub async fn a_removed_head_stays_removed(case: &Case) {
     );
 }
 
-/// What is written to a partition of assignments, or as the head of one of its jobs, shows in how far it is; what is refused
-/// does not, nor what was there already.
+/// What is written to a partition of assignments, or as the head of one of its jobs, shows in how far it is;
+/// what is refused does not, nor what was there already.
 pub async fn changes_tell_of_each_write(case: &Case) {
     let partition = assignment_partition(job(1));
     let changes = async || match case.read(Query::Changes(partition)).await {

@@ -22,8 +22,8 @@ pub struct Beside {
     pub schedule: Option<Schedule>,
 }
 
-/// The list of all agents as a framework of this role sees it, with what is told beside it. An agent without an id cannot be
-/// used and is left out.
+/// The list of all agents as a framework of this role sees it, with what is told beside it. An agent without
+/// an id cannot be used and is left out.
 #[must_use]
 pub fn agents_from_wire(list: &GetAgents, beside: &Beside, role: &str) -> Event {
     let known = |id: &crate::mesos::v1::AgentId| HostId::new(&id.value);
@@ -110,8 +110,8 @@ fn limits(list: &GetAgents, quota: &QuotaStatus, role: &str) -> Vec<QuotaUse> {
     out
 }
 
-/// What counts against the quota of a role, but for what frameworks of `role` could still use: what is offered to them,
-/// and what is reserved for them.
+/// What counts against the quota of a role, but for what frameworks of `role` could still use: what is
+/// offered to them, and what is reserved for them.
 fn counted(list: &GetAgents, limited: &str, role: &str) -> Resources {
     let reserved = |resource: &&Resource| {
         let reservation = resource.reservations.last();
