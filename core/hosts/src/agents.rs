@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::config::Config;
 use crate::hosts::Hosts;
 use crate::record::Record;
+use crate::reserved::Reservations;
 use crate::sharing::ListedSharing;
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::AgentCounts;
@@ -31,8 +32,11 @@ pub struct Agent {
     pub address: String,
     /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
-    /// All that may ever be offered to our role for ordinary work: what nobody has reserved, and disk that is reserved to us.
+    /// All that may ever be offered to our role for ordinary work: what is not reserved, and what is reserved for it.
+    /// Of its disk only the part that is used.
     pub total: Resources,
+    /// How that part of the disk is reserved; `None`: it is not.
+    pub disk: Option<Reservations>,
     /// The same of what the host lends, less what other roles hold of it.
     pub lent: Resources,
     /// The same of ports.
@@ -297,6 +301,7 @@ impl Hosts {
         let host = &agent.host;
         let used = self.ledger.used(host).resources;
         let ours = used.plus(ended.unwrap_or_default());
+        self.stock.use_disk(host, agent.disk.clone());
         let of_role = self.offered_of_role(agent);
         let new = !self.records.contains_key(host);
         let record = self.record(host, now);

@@ -1,6 +1,7 @@
 //! What we ask of a cluster: the calls of the Mesos v1 scheduler API in our words.
 
 use crate::event::{OfferId, Reserved};
+use crate::reserved::ReservedRoom;
 use echelon_core_model::pod::{self, Sidecar};
 use echelon_core_model::runtime::{Port, Runtime};
 use echelon_core_model::time::Span;
@@ -24,6 +25,8 @@ pub struct Launch {
     pub resources: Resources,
     /// The part of that room that its host only lends: no kind is taken from both sides (R91).
     pub revocable: Resources,
+    /// The part of the rest, and of its ports, that is reserved for our role; filled in by `Hosts::accept`.
+    pub reserved: Vec<ReservedRoom>,
     /// Its volume.
     pub volume: Option<TaskVolume>,
     /// From SIGTERM to SIGKILL; goes into the task itself (R85).

@@ -1,5 +1,6 @@
 //! What a cluster tells: the events of the Mesos v1 scheduler API in our words.
 
+use crate::reserved::{Reservations, ReservedRoom, all_ports};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
 use echelon_core_model::platform::EndSource;
@@ -24,30 +25,38 @@ pub struct Offer {
     pub hostname: Arc<str>,
     /// Where its agent listens, `host:port`; empty when not told.
     pub address: String,
-    /// Room that is ours to use (not revocable, not reserved to others).
+    /// Room that every role may use, and that is not revocable.
     pub resources: Resources,
     /// Room that the host only lends: revocable, for revocable work.
     pub revocable: Resources,
-    /// Ports that are ours to use.
+    /// Ports that every role may use.
     pub ports: PortSet,
+    /// Beside these: what is reserved for our role, but for disk with a volume or for one.
+    pub reserved_room: Vec<ReservedRoom>,
     /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
     /// When the host is planned to be away.
     pub maintenance: Option<Maintenance>,
-    /// Disk that is reserved to our role, volumes among it.
+    /// Volumes of our role, and disk that is reserved for one.
     pub reserved: Vec<Reserved>,
 }
 
-/// Disk of an offer that is reserved to our role by a scheduler, with or without a volume on it. It is used only as it is
+impl Offer {
+    /// The ports that our role may use.
+    #[must_use]
+    pub fn all_ports(&self) -> PortSet {
+        all_ports(&self.ports, &self.reserved_room)
+    }
+}
+
+/// Disk of an offer that is reserved for our role, with a volume on it, or for one by a shard. It is used only as it is
 /// offered, whole (R122, R123).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
     /// In MiB.
     pub disk: u64,
-    /// Who reserved it, where principals are known.
-    pub principal: Option<String>,
-    /// Labels of the reservation.
-    pub labels: BTreeMap<String, String>,
+    /// How.
+    pub by: Reservations,
     /// The volume on it.
     pub volume: Option<OfferedVolume>,
 }
@@ -72,7 +81,7 @@ impl Reserved {
     pub fn volume_id(&self) -> Option<VolumeId> {
         match &self.volume {
             Some(volume) => Some(volume.id.clone()),
-            None => self.labels.get(VOLUME_LABEL).map(VolumeId::new),
+            None => self.by.volume().map(VolumeId::new),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::event::OfferId;
 use crate::ledger::{Ledger, Need};
 use crate::pools::Pools;
 use crate::record::Record;
+use crate::reserved::allot;
 use crate::stock::Stock;
 use crate::tally::{End, Tally};
 use crate::volumes::Volumes;
@@ -186,7 +187,7 @@ impl Hosts {
     /// twice (hazard H1), a task is already counted, or there is nothing to launch.
     pub fn accept(&mut self, host: &HostId, launches: Vec<Launch>, now: Timestamp) -> Option<Call> {
         self.appetite?;
-        let launches = self.with_volumes(host, launches)?;
+        let mut launches = self.with_volumes(host, launches)?;
         let need = sum(&launches, |l| self.taken_of_free(l));
         let lent = sum(&launches, |l| l.revocable);
         let tasks: BTreeSet<&TaskId> = launches.iter().map(|l| &l.task).collect();
@@ -208,6 +209,8 @@ impl Hosts {
         {
             return None;
         }
+        let parts = self.stock.parts(host);
+        allot(&mut launches, parts, self.stock.disk_of(host));
         let offers = self.stock.close_host(host, End::Accepted, now);
         if offers.is_empty() {
             return None;
@@ -466,6 +469,7 @@ impl Hosts {
             self.drains.forget(&id);
             self.pools.forget(&id);
             self.volumes.forget(&id);
+            self.stock.forget(&id);
             self.replaced.remove(&id);
             self.changed.remove(&id);
             self.touch(&id);

@@ -92,6 +92,7 @@ impl Hosts {
             return;
         }
         let host = &offer.host;
+        self.choose_disk(offer);
         let (free, used) = (self.stock.free(host), self.ledger.used(host).resources);
         let new = !self.records.contains_key(host);
         let record = self.record(host, now);
@@ -107,6 +108,18 @@ impl Hosts {
         self.plan_now(host, offer.maintenance);
         if self.volumes.offered(host, &offer.reserved, now) {
             self.note(host.clone());
+        }
+    }
+
+    /// Until its master lists an agent, the disk that is reserved for our role is used where no other is offered.
+    fn choose_disk(&mut self, offer: &Offer) {
+        let is_listed = self.records.get(&offer.host).is_some_and(|r| r.listed.is_some());
+        if is_listed || offer.resources.disk > 0 || self.stock.disk_of(&offer.host).is_some() {
+            return;
+        }
+        let with_disk = offer.reserved_room.iter().filter(|part| part.resources.disk > 0);
+        if let Some(part) = with_disk.max_by_key(|part| part.resources.disk) {
+            self.stock.use_disk(&offer.host, Some(part.by.clone()));
         }
     }
 

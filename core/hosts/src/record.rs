@@ -102,9 +102,10 @@ impl Record {
             && self.has_attributes(&offer.attributes);
         self.seen(now);
         self.agent = AgentState::Active;
+        let ports = offer.all_ports();
         match &mut self.ports {
-            Some(known) if known.covers(&offer.ports) => {}
-            known => *known = Some(known.take().unwrap_or_default().union(&offer.ports)),
+            Some(known) if known.covers(&ports) => {}
+            known => *known = Some(known.take().unwrap_or_default().union(&ports)),
         }
         if !same {
             self.hostname = Arc::clone(&offer.hostname);

@@ -2,6 +2,7 @@
 //! short while ago are remembered, so that an event told twice opens none again.
 
 use crate::event::{Offer, OfferId, Reserved};
+use crate::reserved::{Reservations, ReservedRoom, all_ports};
 use crate::tally::{End, Tally};
 use crate::volumes::MOST_A_HOST;
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp};
@@ -20,9 +21,46 @@ struct Open {
     resources: Resources,
     revocable: Resources,
     ports: PortSet,
+    reserved_room: Vec<ReservedRoom>,
     reserved: Vec<Reserved>,
     since: Timestamp,
     arrival: Arrival,
+}
+
+impl Open {
+    /// What is not reserved of it, where the disk that is used is reserved in this way.
+    fn unreserved(&self, disk: Option<&Reservations>) -> Resources {
+        match disk {
+            None => self.resources,
+            Some(_) => without_disk(self.resources),
+        }
+    }
+
+    /// What is reserved of it for our role, where the disk that is used is reserved in this way.
+    fn parts<'a>(&'a self, disk: Option<&'a Reservations>) -> impl Iterator<Item = ReservedRoom> + 'a {
+        self.reserved_room.iter().map(move |part| {
+            let is_used = disk == Some(&part.by);
+            let resources = if is_used {
+                part.resources
+            } else {
+                without_disk(part.resources)
+            };
+            ReservedRoom {
+                resources,
+                ..part.clone()
+            }
+        })
+    }
+
+    fn all_ports(&self) -> PortSet {
+        all_ports(&self.ports, &self.reserved_room)
+    }
+
+    /// All of it, where the disk that is used is reserved in this way.
+    fn room(&self, disk: Option<&Reservations>) -> Resources {
+        let parts = self.parts(disk).map(|part| part.resources);
+        parts.fold(self.unreserved(disk), Resources::plus)
+    }
 }
 
 /// The open offers of one subscription.
@@ -32,6 +70,8 @@ pub struct Stock {
     by_host: BTreeMap<HostId, BTreeSet<OfferId>>,
     /// Hosts that may have open offers with reserved disk.
     with_reserved: BTreeSet<HostId>,
+    /// Hosts whose disk is used where it is reserved in this way. Of all others it is used where it is not reserved.
+    disks: BTreeMap<HostId, Reservations>,
     /// Hosts whose offers are about to be used.
     spoken_for: BTreeSet<HostId>,
     /// Offers of these hosts, and all others.
@@ -61,6 +101,7 @@ impl Stock {
             resources: offer.resources,
             revocable: offer.revocable,
             ports: offer.ports.clone(),
+            reserved_room: offer.reserved_room.clone(),
             reserved: offer.reserved.iter().take(MOST_A_HOST).cloned().collect(),
             since: now,
             arrival,
@@ -117,7 +158,7 @@ impl Stock {
     fn note_closed(&mut self, offer: &Open) {
         if let Some(all) = &mut self.closed_since {
             let sum = all.entry(offer.host.clone()).or_default();
-            *sum = sum.plus(offer.resources);
+            *sum = sum.plus(offer.room(self.disks.get(&offer.host)));
         }
     }
 
@@ -189,6 +230,7 @@ impl Stock {
             closed_since: self.closed_since.take(),
             spoken_for: std::mem::take(&mut self.spoken_for),
             touched: std::mem::take(&mut self.touched),
+            disks: std::mem::take(&mut self.disks),
             next: self.next,
             tally: self.tally,
             ..Self::default()
@@ -200,17 +242,59 @@ impl Stock {
         self.by_host.get(host).is_some_and(|offers| !offers.is_empty())
     }
 
-    /// What a host offers, over all its open offers (R61).
-    pub fn free(&self, host: &HostId) -> Resources {
+    /// How the disk of a host is reserved that is used there. `None`: it is not reserved.
+    pub fn disk_of(&self, host: &HostId) -> Option<&Reservations> {
+        self.disks.get(host)
+    }
+
+    /// From now on the disk of a host is used that is reserved in this way, or that is not reserved.
+    pub fn use_disk(&mut self, host: &HostId, disk: Option<Reservations>) {
+        if self.disk_of(host) == disk.as_ref() {
+            return;
+        }
+        self.touched.insert(host.clone());
+        match disk {
+            Some(disk) => self.disks.insert(host.clone(), disk),
+            None => self.disks.remove(host),
+        };
+    }
+
+    /// A host is not known any more.
+    pub fn forget(&mut self, host: &HostId) {
+        self.disks.remove(host);
+    }
+
+    fn open_of(&self, host: &HostId) -> impl Iterator<Item = &Open> {
         let ids = self.by_host.get(host).into_iter().flatten();
         ids.filter_map(|id| self.open.get(id))
-            .fold(Resources::ZERO, |sum, o| sum.plus(o.resources))
+    }
+
+    /// What a host offers, over all its open offers (R61).
+    pub fn free(&self, host: &HostId) -> Resources {
+        let disk = self.disk_of(host);
+        let rooms = self.open_of(host).map(|offer| offer.room(disk));
+        rooms.fold(Resources::ZERO, Resources::plus)
+    }
+
+    /// The parts of it that are reserved for our role, one for each way.
+    pub fn parts(&self, host: &HostId) -> Vec<ReservedRoom> {
+        let disk = self.disk_of(host);
+        let mut out: Vec<ReservedRoom> = Vec::new();
+        for part in self.open_of(host).flat_map(|offer| offer.parts(disk)) {
+            match out.iter_mut().find(|of| of.by == part.by) {
+                Some(of) => {
+                    of.resources = of.resources.plus(part.resources);
+                    of.ports = of.ports.union(&part.ports);
+                }
+                None => out.push(part),
+            }
+        }
+        out
     }
 
     /// What a host offers to lend, over all its open offers.
     pub fn lent(&self, host: &HostId) -> Resources {
-        let ids = self.by_host.get(host).into_iter().flatten();
-        ids.filter_map(|id| self.open.get(id))
+        self.open_of(host)
             .fold(Resources::ZERO, |sum, o| sum.plus(o.revocable))
     }
 
@@ -222,15 +306,13 @@ impl Stock {
 
     /// The ports that a host offers, over all its open offers.
     pub fn ports(&self, host: &HostId) -> PortSet {
-        let ids = self.by_host.get(host).into_iter().flatten();
-        ids.filter_map(|id| self.open.get(id))
-            .fold(PortSet::new(), |all, o| all.union(&o.ports))
+        let open = self.open_of(host);
+        open.fold(PortSet::new(), |all, offer| all.union(&offer.all_ports()))
     }
 
     /// Disk that a host offers and that is reserved to our role, over all its open offers.
     pub fn reserved(&self, host: &HostId) -> impl Iterator<Item = &Reserved> {
-        let ids = self.by_host.get(host).into_iter().flatten();
-        ids.filter_map(|id| self.open.get(id)).flat_map(|o| &o.reserved)
+        self.open_of(host).flat_map(|offer| &offer.reserved)
     }
 
     /// The same for every host that has any and that nobody has spoken for. `O(open offers with reserved disk)`.
@@ -294,10 +376,7 @@ impl Stock {
     }
 
     fn arrivals(&self, host: &HostId) -> Vec<Arrival> {
-        let ids = self.by_host.get(host).into_iter().flatten();
-        ids.filter_map(|id| self.open.get(id))
-            .map(|o| o.arrival)
-            .collect()
+        self.open_of(host).map(|offer| offer.arrival).collect()
     }
 
     fn remember(&mut self, id: &OfferId) {
@@ -310,6 +389,10 @@ impl Stock {
             self.closed.remove(&oldest);
         }
     }
+}
+
+fn without_disk(resources: Resources) -> Resources {
+    Resources { disk: 0, ..resources }
 }
 
 fn move_between(

@@ -188,7 +188,7 @@ impl Hosts {
         Some(launches)
     }
 
-    /// What a launch takes of the unreserved room: a volume that is to be reserved yet is a part of it.
+    /// What a launch takes of the room that has no volume yet: one that is to be made is a part of it.
     pub(crate) fn taken_of_free(&self, launch: &Launch) -> Resources {
         let new = launch.volume.as_ref().filter(|v| v.offered.is_none());
         let disk = new.map_or(0, |v| v.size);

@@ -2,7 +2,7 @@
 //! launch is begun only while there is room for its call. A weight is an upper bound for texts, and near
 //! enough for the rest.
 
-use crate::{Call, Launch};
+use crate::{Call, Launch, Reservations, ReservedRoom};
 use echelon_core_model::environment::most_bytes;
 use echelon_core_model::gang::Peers;
 use echelon_core_model::overrides::Override;
@@ -24,6 +24,9 @@ const CALL: usize = 192;
 /// Offers that one launch uses at most, for its bound: a host has one or two.
 const OFFERS: usize = 8;
 
+/// The most that the reservations of one launch take.
+const RESERVED: usize = ReservedRoom::MOST * (CALL + Reservations::MOST_BYTES);
+
 impl Launch {
     /// The bytes that it takes, as it is.
     #[must_use]
@@ -34,6 +37,11 @@ impl Launch {
             + texts(&self.labels, str::len)
             + ports.sum::<usize>()
             + sidecars.sum::<usize>()
+            + self
+                .reserved
+                .iter()
+                .map(|part| CALL + part.by.bytes())
+                .sum::<usize>()
     }
 }
 
@@ -76,6 +84,7 @@ pub fn most_of_launch(job: &JobSpec, group: &GroupSpec) -> usize {
     let ports = group.runtime.ports.iter().map(|p| 4 * (p.name.len() + PART));
     // It may have a call of its own.
     CALL + OFFERS * PART
+        + RESERVED
         + TASK
         + peers
         + runtime(&group.runtime, expanded)

@@ -111,6 +111,7 @@ impl Shard {
             ports: found.ports.to_vec(),
             resources: of.resources,
             revocable: found.revocable_room(),
+            reserved: Vec::new(),
             volume: self.task_volume(at, of),
             grace: of.grace,
             max_run: of.max_run,

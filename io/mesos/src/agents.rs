@@ -14,8 +14,8 @@ use echelon_proto::mesos::v1::resource::{
 };
 use echelon_proto::mesos::v1::value::{Range, Ranges, Scalar, Set, Text, Type};
 use echelon_proto::mesos::v1::{
-    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, DrainState, DurationInfo, MachineId, Resource,
-    ResourceProviderId, TimeInfo, Unavailability,
+    AgentId, AgentInfo, Attribute, DomainInfo, DrainInfo, DrainState, DurationInfo, Label, Labels, MachineId,
+    Resource, ResourceProviderId, TimeInfo, Unavailability, Volume,
 };
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -279,12 +279,33 @@ struct Reserved {
     #[serde(rename = "type")]
     kind: Option<String>,
     role: Option<String>,
+    principal: Option<String>,
+    labels: Option<Labelled>,
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    #[serde(default)]
+    labels: Vec<Pair>,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    key: String,
+    value: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Disk {
     persistence: Option<Persistent>,
+    volume: Option<Mounted>,
     source: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Mounted {
+    #[serde(default)]
+    container_path: String,
 }
 
 #[derive(Deserialize)]
@@ -388,6 +409,10 @@ impl From<Amount> for Resource {
                     id,
                     ..Persistence::default()
                 }),
+                volume: disk.volume.map(|Mounted { container_path }| Volume {
+                    container_path,
+                    ..Volume::default()
+                }),
                 source: disk.source.map(|_| Source::default()),
                 ..DiskInfo::default()
             }),
@@ -408,7 +433,13 @@ impl From<Reserved> for ReservationInfo {
         Self {
             role: reserved.role,
             r#type: kind.map(Into::into),
-            ..Self::default()
+            principal: reserved.principal,
+            labels: reserved.labels.map(|Labelled { labels }| Labels {
+                labels: labels
+                    .into_iter()
+                    .map(|Pair { key, value }| Label { key, value })
+                    .collect(),
+            }),
         }
     }
 }

@@ -8,6 +8,7 @@ mod container;
 mod event;
 mod framework;
 mod group;
+mod parts;
 mod probe;
 mod reserve;
 mod status;

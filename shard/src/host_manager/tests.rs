@@ -67,6 +67,7 @@ fn launch(number: u32) -> Call {
         volume: None,
         resources: Resources::ZERO,
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         grace: Span::seconds(10),
         max_run: None,
         labels: BTreeMap::new(),

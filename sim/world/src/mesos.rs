@@ -477,9 +477,19 @@ pub fn hostname(cluster: &ClusterId, n: usize) -> String {
 /// The agent of a cluster's n-th host. Each has a port of its own: an agent that takes the address of one that is down ends that one
 /// for good, with all that is on its disks.
 pub fn agent(cluster: &ClusterId, n: usize) -> sim::AgentSpec {
-    let spec = sim::AgentSpec::new(hostname(cluster, n), sim::Bundle::of(4, 4096, 10_240));
+    let spec = sim::AgentSpec::new(hostname(cluster, n), resources(n));
     let port = spec.port.saturating_add(n.try_into().unwrap_or_default());
     sim::AgentSpec { port, ..spec }
+}
+
+/// What each host has. Every third one keeps most of it for our role, and every sixth one all of its disk.
+fn resources(n: usize) -> sim::Bundle {
+    let role = Framework::named("echelon").role;
+    match n % 6 {
+        2 => sim::Bundle::of(1, 1024, 2048).with_reserved(&role, &sim::Bundle::of(3, 3072, 10_240)),
+        5 => sim::Bundle::of(1, 1024, 0).with_reserved(&role, &sim::Bundle::of(3, 3072, 10_240)),
+        _ => sim::Bundle::of(4, 4096, 10_240),
+    }
 }
 
 /// A cluster with its hosts.

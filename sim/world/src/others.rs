@@ -130,6 +130,7 @@ impl Other {
             ports: Vec::new(),
             resources: TASK,
             revocable: Resources::ZERO,
+            reserved: Vec::new(),
             volume: None,
             grace: Span::seconds(1),
             max_run: None,

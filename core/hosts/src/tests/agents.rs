@@ -2,7 +2,8 @@
 
 use super::{a, at, disconnected, free, launch, offer, subscribed, task, update, with_offers};
 use crate::{
-    Agent, Call, Config, Demand, Event, Hosts, ListedSharing, Offer, OfferedVolume, Reserved, TaskState,
+    Agent, Call, Config, Demand, Event, Hosts, ListedSharing, Offer, OfferedVolume, Reservations, Reserved,
+    TaskState,
 };
 use echelon_core_model::sharing::{AgentState, Others};
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
@@ -18,6 +19,7 @@ pub fn agent(host: &str, others: u64) -> Agent {
         address: format!("{host}.example:5051"),
         attributes: BTreeMap::from([("rack".to_owned(), "r1".to_owned())]),
         total: shape(10, 1000),
+        disk: None,
         lent: Resources::ZERO,
         ports: PortSet::new(),
         others: Others {
@@ -281,8 +283,7 @@ fn attributes_beyond_the_bound_are_no_news_each_time() {
 fn volumes_of_a_host_are_bounded_whatever_its_master_says() {
     let volume = |n: u32| Reserved {
         disk: 1,
-        principal: None,
-        labels: BTreeMap::new(),
+        by: Reservations::default(),
         volume: Some(OfferedVolume {
             id: VolumeId::new(format!("v{n:05}")),
             principal: None,

@@ -7,6 +7,7 @@ mod maintenance;
 mod manners;
 mod master;
 mod ports;
+mod reserved;
 mod sharing;
 mod slack;
 mod views;
@@ -43,6 +44,7 @@ pub fn launch(n: u32, resources: Resources) -> Launch {
         volume: None,
         resources,
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),
@@ -74,6 +76,7 @@ pub fn offer(id: &str, host: &str, resources: Resources) -> Offer {
         ports: PortSet::new(),
         attributes: BTreeMap::new(),
         maintenance: None,
+        reserved_room: Vec::new(),
         reserved: Vec::new(),
     }
 }

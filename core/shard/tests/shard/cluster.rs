@@ -2,7 +2,7 @@
 
 use echelon_core_hosts::{
     Agent, Call, Event, InverseOffer, ListedSharing, Offer, OfferId, OfferedVolume, OperationStatus, Refusal,
-    Reserved, TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
+    Reservation, Reservations, Reserved, TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
@@ -12,6 +12,17 @@ use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// How the disk of a volume is reserved.
+fn for_volume(id: &VolumeId) -> Reservations {
+    let reservation = Reservation {
+        is_static: false,
+        role: "echelon".to_owned(),
+        principal: None,
+        labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), id.to_string())]),
+    };
+    Reservations(Arc::new([reservation]))
+}
 
 /// A task as the cluster has it.
 #[derive(Debug, Clone)]
@@ -256,6 +267,7 @@ impl Cluster {
                 resources: free,
                 revocable: Resources::ZERO,
                 ports,
+                reserved_room: Vec::new(),
             });
         }
         if !offers.is_empty() {
@@ -472,6 +484,7 @@ impl Cluster {
             address: self.address(host),
             attributes: self.attributes.get(host).cloned().unwrap_or_default(),
             total: *room,
+            disk: None,
             lent: Resources::ZERO,
             ports: self.ports.get(host).cloned().unwrap_or_default(),
             others: Others {
@@ -612,8 +625,7 @@ impl Cluster {
         all.retain(|r| Some(r) != before.as_ref());
         all.push(Reserved {
             disk: volume.disk(),
-            principal: None,
-            labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), volume.id.to_string())]),
+            by: for_volume(&volume.id),
             volume: Some(OfferedVolume {
                 id: volume.id.clone(),
                 principal: None,

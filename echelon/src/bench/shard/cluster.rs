@@ -110,6 +110,7 @@ impl Cluster {
             ports: PortSet::new(),
             attributes: attributes(n),
             maintenance: None,
+            reserved_room: Vec::new(),
             reserved: Vec::new(),
         }
     }
@@ -174,6 +175,7 @@ fn agent(size: Size, n: u32) -> Agent {
         address: format!("{}:5051", stored::hostname(n)),
         attributes: attributes(n),
         total: size.room_of_host(),
+        disk: None,
         lent: Resources::ZERO,
         ports: PortSet::new(),
         others: Others::default(),

@@ -145,6 +145,7 @@ fn revocable(cores: u64) -> Launch {
         ports: Vec::new(),
         resources: Resources { memory: 64, ..lent },
         revocable: lent,
+        reserved: Vec::new(),
         volume: None,
         grace: Span::seconds(1),
         max_run: None,

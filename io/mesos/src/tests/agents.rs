@@ -248,8 +248,10 @@ fn what_is_taken_says_whose_it_is_by_its_role() {
         one
     };
     let disk = |role: &str, kind: &str| {
+        let labels = json!({"labels": [{"key": "echelon_volume", "value": "v"}]});
+        let labels = if kind == "STATIC" { Value::Null } else { labels };
         json!({"name": "disk", "type": "SCALAR", "scalar": {"value": 100.0},
-            "reservations": [{"type": kind, "role": role}],
+            "reservations": [{"type": kind, "role": role, "labels": labels}],
             "disk": {"persistence": {"id": "v"}, "volume": {"mode": "RW", "container_path": "v"}},
             "allocation_info": {"role": role}})
     };
@@ -304,6 +306,60 @@ fn what_is_taken_says_whose_it_is_by_its_role() {
     for broken in ["", "[]", "{}", r#"{"get_agents":{"agents":[{}]}}"#] {
         assert!(read(&alone(broken.to_owned()), "*").is_err(), "{broken}");
     }
+}
+
+/// An agent that keeps room for a role: it counts as ours, whoever of the role or below it holds it.
+#[test]
+fn room_that_an_agent_reserves_for_our_role_counts() {
+    let mut answer = recorded();
+    let kept = |role: &str, holder: &str| {
+        let mut more = json!({"reservations": [{"type": "STATIC", "role": role}]});
+        if !holder.is_empty() {
+            more["allocation_info"] = json!({"role": holder});
+        }
+        more
+    };
+    let agent = &mut answer["get_agents"]["agents"][0];
+    agent["total_resources"] = json!([
+        amount("cpus", 2.0, json!({})),
+        amount("disk", 100.0, json!({})),
+        amount("cpus", 6.0, kept("eng", "")),
+        amount("disk", 900.0, kept("eng", "")),
+        amount("cpus", 1.0, kept("eng/web", "")),
+        amount("cpus", 4.0, kept("eng/db", "")),
+        {"name": "ports", "type": "RANGES", "ranges": {"range": [{"begin": 80, "end": 81}]},
+            "reservations": [{"type": "STATIC", "role": "eng"}]},
+    ]);
+    agent["allocated_resources"] = json!([
+        amount("cpus", 1.0, kept("eng", "eng/db")),
+        amount("disk", 50.0, kept("eng", "eng/db")),
+        amount("disk", 50.0, of("eng/db")),
+        amount("cpus", 4.0, kept("eng/db", "eng/db")),
+        amount("cpus", 2.0, kept("eng", "eng/web")),
+    ]);
+    agent["offered_resources"] = json!([
+        amount("cpus", 3.0, kept("eng", "eng/web")),
+        amount("disk", 850.0, kept("eng", "eng/web")),
+    ]);
+    let agent = &listed(&answer, "eng/web")[0];
+    let of = |cpus, disk| Resources {
+        cpus,
+        disk,
+        ..Resources::ZERO
+    };
+    assert_eq!(agent.total, of(9000, 900), "of the disk the larger part");
+    assert_eq!(agent.disk.as_ref().unwrap().0[0].role, "eng");
+    assert_eq!(agent.ports.to_string(), "80-81");
+    assert_eq!(
+        (agent.others.used, agent.others.offered),
+        (of(1000, 50), Resources::ZERO)
+    );
+    assert_eq!(
+        (agent.of_role, agent.offered_of_role),
+        (of(2000, 0), of(3000, 850))
+    );
+    let told = sharing(&answer, None, "eng/web");
+    assert_eq!(told.roles["eng/db"].used, of(1000, 50));
 }
 
 /// A subscribed shard whose operator calls carry a credential of their own.

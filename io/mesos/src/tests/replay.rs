@@ -254,6 +254,7 @@ fn launch_on(offer: &Offer) -> Call {
         volume: None,
         resources: offer.resources,
         revocable: offer.revocable,
+        reserved: Vec::new(),
         grace: Span::seconds(10),
         max_run: None,
         labels: BTreeMap::new(),

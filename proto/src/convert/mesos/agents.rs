@@ -1,16 +1,17 @@
 //! All agents of a master in our words. What somebody holds says by its role whose it is: an agent's own figures name no framework.
 
-use super::amount::{from_ports, from_resources, from_revocable, from_scalars, kind_of, milli, scalar_mib};
+use super::amount::{from_ports, from_resources, from_revocable, from_scalars, kind_of, milli};
 use super::event::{attributes, host_port, maintenance, name};
+use super::parts::{is_within, part_of, reserved_room};
+use super::reserve::reserved;
 use crate::mesos::v1::master::response::GetAgents;
 use crate::mesos::v1::master::response::get_agents::Agent as Wire;
 use crate::mesos::v1::master::{QuotaStatus, Schedule};
-use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
 use crate::mesos::v1::{DrainState, MachineId, Resource};
-use echelon_core_hosts::{Agent, Event, ListedSharing, QuotaUse};
+use echelon_core_hosts::{Agent, Event, ListedSharing, QuotaUse, Reservations, ReservedRoom};
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::sharing::{AgentState, Others};
-use echelon_core_model::{HostId, Resources};
+use echelon_core_model::{HostId, PortSet, Resources};
 use std::collections::BTreeMap;
 
 /// What a master tells beside its list of agents. `None`: it does not tell us.
@@ -76,13 +77,15 @@ fn is_on(agent: &Wire, machine: &MachineId) -> bool {
 fn of_other_roles(list: &GetAgents, role: &str) -> BTreeMap<String, Others> {
     let mut out: BTreeMap<String, Others> = BTreeMap::new();
     for agent in &list.agents {
+        let disk = Usable::of(&agent.total_resources, role).disk();
+        let amount = |resource| Usable::of(std::slice::from_ref(resource), role).sum(disk.as_ref());
         for resource in agent.allocated_resources.iter().filter(|r| role_of(r) != role) {
             let held = out.entry(role_of(resource).to_owned()).or_default();
-            held.used = held.used.plus(from_resources(std::slice::from_ref(resource)));
+            held.used = held.used.plus(amount(resource));
         }
         for resource in agent.offered_resources.iter().filter(|r| role_of(r) != role) {
             let held = out.entry(role_of(resource).to_owned()).or_default();
-            held.offered = held.offered.plus(from_resources(std::slice::from_ref(resource)));
+            held.offered = held.offered.plus(amount(resource));
         }
     }
     out
@@ -138,12 +141,6 @@ fn role_of(resource: &Resource) -> &str {
     resource.allocation_info.as_ref().map_or("", |info| info.role())
 }
 
-/// Whether a role is another one or lies below it.
-fn is_within(role: &str, above: &str) -> bool {
-    let rest = role.strip_prefix(above);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 fn agent(wire: &Wire, role: &str) -> Option<Agent> {
     let info = &wire.agent_info;
     let (of_role, others): (Vec<Resource>, Vec<Resource>) = wire
@@ -156,20 +153,24 @@ fn agent(wire: &Wire, role: &str) -> Option<Agent> {
         .iter()
         .cloned()
         .partition(|r| role_of(r) == role);
+    let total = Usable::of(&wire.total_resources, role);
+    let disk = total.disk();
+    let sum = |resources: &[Resource]| Usable::of(resources, role).sum(disk.as_ref());
     Some(Agent {
         host: HostId::new(&info.id.as_ref()?.value),
         hostname: name(&info.hostname).into(),
         address: address(wire),
         attributes: attributes(&info.attributes, info.domain.as_ref()),
-        total: usable(&wire.total_resources, role),
+        total: total.sum(disk.as_ref()),
         lent: from_revocable(&wire.total_resources).minus(from_revocable(&others)),
-        ports: from_ports(&wire.total_resources),
+        ports: total.ports(from_ports(&wire.total_resources)),
         others: Others {
-            used: from_resources(&others),
-            offered: from_resources(&offered),
+            used: sum(&others),
+            offered: sum(&offered),
         },
-        of_role: usable(&of_role, role),
-        offered_of_role: from_resources(&offered_of_role),
+        of_role: sum(&of_role),
+        offered_of_role: sum(&offered_of_role),
+        disk,
         state: state(wire),
     })
 }
@@ -185,28 +186,58 @@ fn state(wire: &Wire) -> AgentState {
     }
 }
 
-/// What nobody has reserved, and disk that a scheduler reserved for our role, with or without a volume: nothing else of a reservation
-/// is ever used.
-fn usable(resources: &[Resource], role: &str) -> Resources {
-    let ours = resources.iter().filter(|r| is_our_disk(r, role));
-    let disk: u64 = ours.flat_map(|r| &r.scalar).map(|s| scalar_mib(s.value)).sum();
-    from_resources(resources).plus(Resources {
-        disk,
-        ..Resources::ZERO
-    })
+/// What our role may use of some resources.
+struct Usable {
+    /// What is not reserved, and volumes on disk that was not.
+    unreserved: Resources,
+    /// What is reserved for it, and the volumes on that.
+    reserved: Vec<ReservedRoom>,
 }
 
-fn is_our_disk(resource: &Resource, role: &str) -> bool {
-    let [reservation] = resource.reservations.as_slice() else {
-        return false;
-    };
-    let special = resource.revocable.is_some() || resource.shared.is_some() || resource.provider_id.is_some();
-    let mounted = resource.disk.as_ref().is_some_and(|d| d.source.is_some());
-    resource.name == "disk"
-        && !special
-        && !mounted
-        && reservation.r#type() == ReservationType::Dynamic
-        && reservation.role() == role
+impl Usable {
+    fn of(resources: &[Resource], role: &str) -> Self {
+        let mut out = Self {
+            unreserved: from_resources(resources),
+            reserved: reserved_room(resources, role),
+        };
+        for volume in resources.iter().filter_map(|r| reserved(r, role)) {
+            let disk = if volume.by.volume().is_some() {
+                Some(&mut out.unreserved.disk)
+            } else {
+                part_of(&mut out.reserved, volume.by).map(|part| &mut part.resources.disk)
+            };
+            if let Some(disk) = disk {
+                *disk = disk.saturating_add(volume.disk);
+            }
+        }
+        out
+    }
+
+    /// How the largest part of its disk is reserved. `None`: it is not.
+    fn disk(&self) -> Option<Reservations> {
+        let largest = self.reserved.iter().max_by_key(|part| part.resources.disk)?;
+        (largest.resources.disk > self.unreserved.disk).then(|| largest.by.clone())
+    }
+
+    /// All of it, and of its disk what is reserved in this way.
+    fn sum(&self, disk: Option<&Reservations>) -> Resources {
+        let parts = || self.reserved.iter();
+        let all = parts().fold(self.unreserved, |sum, part| sum.plus(part.resources));
+        let used = disk.map(|disk| parts().find(|part| part.by == *disk));
+        Resources {
+            disk: match used {
+                None => self.unreserved.disk,
+                Some(part) => part.map_or(0, |part| part.resources.disk),
+            },
+            ..all
+        }
+    }
+
+    /// These ports, and those that are reserved.
+    fn ports(&self, unreserved: PortSet) -> PortSet {
+        let parts = self.reserved.iter().map(|part| &part.ports);
+        parts.fold(unreserved, |all, ports| all.union(ports))
+    }
 }
 
 /// Of `slave(1)@10.0.0.1:5051` what is behind the sign; an agent that tells none is found by its name.

@@ -154,14 +154,6 @@ pub fn to_resources(resources: Resources, role: &str) -> Vec<Resource> {
         .collect()
 }
 
-/// Resources of a task or executor, of whose kinds those are lent of which its run takes any from what its host lends.
-pub fn to_split(resources: Resources, lent: Resources, role: &str) -> Vec<Resource> {
-    let lent = resources.in_kinds_of(lent);
-    let mut out = to_resources(resources.minus(lent), role);
-    out.extend(to_revocable(lent, role));
-    out
-}
-
 /// What a host only lends.
 #[must_use]
 pub fn to_revocable(resources: Resources, role: &str) -> Vec<Resource> {

@@ -3,7 +3,7 @@
 use super::framework::{Framework, seconds};
 use super::group::launch_group;
 use super::reserve;
-use super::task::task;
+use super::task::single;
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::scheduler::{Call as Wire, call};
 use crate::mesos::v1::{
@@ -152,11 +152,11 @@ fn accept(offer_ids: Vec<OfferId>, operations: Vec<Operation>, refuse: Span) -> 
 /// What makes the volumes, single tasks in one LAUNCH, then each pod by itself.
 fn operations(launches: &[Launch], host: &HostId, framework: &Framework, id: Option<&str>) -> Vec<Operation> {
     let volumes = launches.iter().flat_map(|l| reserve::prepare(l, framework));
-    let (pods, single): (Vec<&Launch>, Vec<&Launch>) = launches.iter().partition(|l| !l.sidecars.is_empty());
-    let launch = (!single.is_empty()).then(|| Operation {
+    let (pods, singles): (Vec<&Launch>, Vec<&Launch>) = launches.iter().partition(|l| !l.sidecars.is_empty());
+    let launch = (!singles.is_empty()).then(|| Operation {
         r#type: Some(i32::from(operation::Type::Launch)),
         launch: Some(operation::Launch {
-            task_infos: single.into_iter().map(|l| task(l, host, framework)).collect(),
+            task_infos: singles.into_iter().map(|l| single(l, host, framework)).collect(),
         }),
         ..Operation::default()
     });

@@ -4,7 +4,7 @@
 mod pods;
 
 use super::amount::from_revocable;
-use super::task::task;
+use super::task::single;
 use super::*;
 use crate::mesos::v1::offer::operation;
 use crate::mesos::v1::scheduler::call::Type;
@@ -91,6 +91,7 @@ fn web() -> Launch {
             gpus: 2000,
         },
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         grace: Span::millis(1500),
         max_run: Some(Span::seconds(60)),
         labels: [("k".to_owned(), "v".to_owned())].into(),
@@ -174,7 +175,7 @@ fn lent_room_is_marked_and_no_kind_comes_from_both_sides() {
         },
         ..web()
     };
-    let task = task(&launch, &HostId::new("agent"), &framework());
+    let task = single(&launch, &HostId::new("agent"), &framework());
     let marked: Vec<(&str, bool)> = task
         .resources
         .iter()

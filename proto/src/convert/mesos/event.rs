@@ -1,6 +1,7 @@
 //! Mesos' events in our words. One event of the wire may be several of ours, or none.
 
 use super::amount::{from_ports, from_resources, from_revocable};
+use super::parts::reserved_room;
 use super::reserve::{operation_status, reserved};
 use super::status::status_from_wire;
 use crate::mesos::v1::scheduler::{Event as Wire, event};
@@ -96,17 +97,19 @@ fn refused(message: &str) -> Event {
 }
 
 fn offer(offer: &WireOffer) -> Offer {
+    let role = offer.allocation_info.as_ref().map_or("", |info| info.role());
     Offer {
         id: OfferId(offer.id.value.as_str().into()),
         host: HostId::new(&offer.agent_id.value),
         hostname: name(&offer.hostname).into(),
         address: offer.url.as_ref().map(address).unwrap_or_default(),
         resources: from_resources(&offer.resources),
+        reserved_room: reserved_room(&offer.resources, role),
         revocable: from_revocable(&offer.resources),
         ports: from_ports(&offer.resources),
         attributes: attributes(&offer.attributes, offer.domain.as_ref()),
         maintenance: offer.unavailability.as_ref().map(maintenance),
-        reserved: offer.resources.iter().filter_map(reserved).collect(),
+        reserved: offer.resources.iter().filter_map(|r| reserved(r, role)).collect(),
     }
 }
 

@@ -26,6 +26,7 @@ fn pod_and_single() -> (Launch, Launch) {
     };
     let single = Launch {
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         volume: None,
         task: "0000000000000000000000000a.main.1.1.1".parse().unwrap(),
         name: "web.main.1".to_owned(),

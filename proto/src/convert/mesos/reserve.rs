@@ -3,29 +3,27 @@
 
 use super::amount::{mib_scalar, scalar_mib};
 use super::framework::Framework;
+use super::parts::{reservations, to_reservations};
 use crate::mesos::v1::offer::{Operation, operation};
 use crate::mesos::v1::resource::disk_info::Persistence;
-use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
-use crate::mesos::v1::resource::{AllocationInfo, DiskInfo, ReservationInfo};
+use crate::mesos::v1::resource::{AllocationInfo, DiskInfo};
 use crate::mesos::v1::value::{Scalar, Type};
 use crate::mesos::v1::volume::Mode;
-use crate::mesos::v1::{
-    Label, Labels, OperationId, OperationState, OperationStatus as WireStatus, Resource, Volume,
+use crate::mesos::v1::{OperationId, OperationState, OperationStatus as WireStatus, Resource, Volume};
+use echelon_core_hosts::{
+    Launch, OfferedVolume, OperationStatus, Reservation, Reservations, Reserved, TaskVolume, VOLUME_LABEL,
 };
-use echelon_core_hosts::{Launch, OfferedVolume, OperationStatus, Reserved, TaskVolume, VOLUME_LABEL};
 use echelon_core_model::{HostId, VolumeId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Disk that a scheduler reserved for the role that it is offered to, if it is of the plain kind: whole, neither shared nor of a
-/// provider or mount.
-pub fn reserved(resource: &Resource) -> Option<Reserved> {
-    let [reservation] = resource.reservations.as_slice() else {
-        return None;
-    };
-    let role = resource.allocation_info.as_ref().and_then(|a| a.role.as_ref());
+/// A volume of this role, or disk that a shard has reserved for one, if it is of the plain kind: whole, neither shared
+/// nor of a provider or mount.
+pub fn reserved(resource: &Resource, role: &str) -> Option<Reserved> {
+    let by = reservations(resource, role)?;
     let special = resource.revocable.is_some() || resource.shared.is_some() || resource.provider_id.is_some();
-    let ours = reservation.r#type() == ReservationType::Dynamic && reservation.role.as_ref() == role;
-    if resource.name != "disk" || special || !ours {
+    let is_for_volume = resource.disk.is_some() || by.volume().is_some();
+    if resource.name != "disk" || special || !is_for_volume {
         return None;
     }
     let volume = match &resource.disk {
@@ -40,16 +38,9 @@ pub fn reserved(resource: &Resource) -> Option<Reserved> {
             })
         }
     };
-    let label = |l: &Label| (l.key.clone(), l.value.clone().unwrap_or_default());
     Some(Reserved {
         disk: scalar_mib(resource.scalar.as_ref()?.value),
-        principal: reservation.principal.clone(),
-        labels: reservation
-            .labels
-            .iter()
-            .flat_map(|l| &l.labels)
-            .map(label)
-            .collect(),
+        by,
         volume,
     })
 }
@@ -143,6 +134,10 @@ fn discard_one(r: &Reserved, attempt: u64, role: &str) -> Vec<Operation> {
             },
         ));
     }
+    if r.by.volume().is_none() {
+        // It was reserved by others, who may take it back.
+        return out;
+    }
     let bare = Reserved {
         volume: None,
         ..r.clone()
@@ -168,11 +163,21 @@ fn room_of(volume: &TaskVolume, framework: &Framework) -> Reserved {
         },
         None => Reserved {
             disk: volume.size,
-            principal: framework.principal.clone(),
-            labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), volume.id.to_string())]),
+            by: for_volume(&volume.id, framework),
             volume: None,
         },
     }
+}
+
+/// How a shard reserves disk for a volume.
+fn for_volume(id: &VolumeId, framework: &Framework) -> Reservations {
+    let reservation = Reservation {
+        is_static: false,
+        role: framework.role.clone(),
+        principal: framework.principal.clone(),
+        labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), id.to_string())]),
+    };
+    Reservations(Arc::new([reservation]))
 }
 
 fn operation(kind: operation::Type, id: String, fill: impl FnOnce(&mut Operation)) -> Operation {
@@ -186,13 +191,6 @@ fn operation(kind: operation::Type, id: String, fill: impl FnOnce(&mut Operation
 }
 
 fn resource(r: &Reserved, role: &str) -> Resource {
-    let label = |(key, value): (&String, &String)| Label {
-        key: key.clone(),
-        value: Some(value.clone()),
-    };
-    let labels = Labels {
-        labels: r.labels.iter().map(label).collect(),
-    };
     Resource {
         name: "disk".to_owned(),
         r#type: i32::from(Type::Scalar),
@@ -202,12 +200,7 @@ fn resource(r: &Reserved, role: &str) -> Resource {
         allocation_info: Some(AllocationInfo {
             role: Some(role.to_owned()),
         }),
-        reservations: vec![ReservationInfo {
-            r#type: Some(i32::from(ReservationType::Dynamic)),
-            role: Some(role.to_owned()),
-            principal: r.principal.clone(),
-            labels: (!r.labels.is_empty()).then_some(labels),
-        }],
+        reservations: to_reservations(&r.by),
         disk: r.volume.as_ref().map(|v| DiskInfo {
             persistence: Some(Persistence {
                 id: v.id.to_string(),

@@ -1,9 +1,12 @@
 use super::*;
+use crate::mesos::v1::resource::ReservationInfo;
 use crate::mesos::v1::resource::disk_info::{Source, source};
+use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
+use crate::mesos::v1::{Label, Labels};
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{Resources, Span};
 
-/// A volume as a real master offers it (recording `reserve-volume`).
+/// A volume as a real master offers it (recording `reserve-volume`), with the label of a shard.
 fn recorded() -> Resource {
     Resource {
         name: "disk".to_owned(),
@@ -16,7 +19,12 @@ fn recorded() -> Resource {
             r#type: Some(i32::from(ReservationType::Dynamic)),
             role: Some("ra".to_owned()),
             principal: Some("rec".to_owned()),
-            labels: None,
+            labels: Some(Labels {
+                labels: vec![Label {
+                    key: VOLUME_LABEL.to_owned(),
+                    value: Some("vol-1".to_owned()),
+                }],
+            }),
         }],
         disk: Some(DiskInfo {
             persistence: Some(Persistence {
@@ -54,6 +62,7 @@ fn launch(offered: Option<Reserved>) -> Launch {
             ..Resources::ZERO
         },
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         sidecars: Vec::new(),
         volume: Some(TaskVolume {
             id: VolumeId::new("vol-1"),
@@ -74,7 +83,7 @@ fn kinds(operations: &[Operation]) -> Vec<operation::Type> {
 
 #[test]
 fn a_volume_is_named_exactly_as_it_was_offered() {
-    let read = reserved(&recorded()).unwrap();
+    let read = reserved(&recorded(), "ra").unwrap();
     assert_eq!((read.disk, read.volume_id()), (64, Some(VolumeId::new("vol-1"))));
     assert_eq!(resource(&read, "ra"), recorded());
     let launch = launch(Some(read));
@@ -108,14 +117,14 @@ fn what_is_missing_of_a_volume_is_made_in_order_with_ids_of_its_own() {
     assert_eq!(made, &volume_of(new.volume.as_ref().unwrap(), &framework()));
     // The volume lies on what was reserved.
     assert_eq!(made.reservations, room.reservations);
-    let again = launch(reserved(room));
+    let again = launch(reserved(room, "ra"));
     assert_eq!(kinds(&prepare(&again, &framework())), [Create]);
 }
 
 #[test]
 fn a_volume_is_destroyed_before_its_disk_is_given_back() {
     use operation::Type::{Destroy, Unreserve};
-    let read = reserved(&recorded()).unwrap();
+    let read = reserved(&recorded(), "ra").unwrap();
     let operations = discard(std::slice::from_ref(&read), 7, "ra");
     assert_eq!(kinds(&operations), [Destroy, Unreserve]);
     assert_eq!(operations[0].destroy.as_ref().unwrap().volumes, [recorded()]);
@@ -128,6 +137,32 @@ fn a_volume_is_destroyed_before_its_disk_is_given_back() {
     assert_eq!(kinds(&discard(&[bare], 8, "ra")), [Unreserve]);
 }
 
+/// On disk that an agent keeps for our role a volume is made and destroyed, and the reservation stays.
+#[test]
+fn a_volume_on_disk_that_others_have_reserved_leaves_the_reservation() {
+    use operation::Type::{Create, Destroy};
+    let mut disk = recorded();
+    disk.reservations[0] = ReservationInfo {
+        r#type: Some(i32::from(ReservationType::Static)),
+        role: Some("ra".to_owned()),
+        ..ReservationInfo::default()
+    };
+    let by = reservations(&disk, "ra").unwrap();
+    let new = launch(Some(Reserved {
+        disk: 64,
+        by,
+        volume: None,
+    }));
+    let operations = prepare(&new, &framework());
+    assert_eq!(kinds(&operations), [Create]);
+    assert_eq!(operations[0].create.as_ref().unwrap().volumes, [disk.clone()]);
+    let read = reserved(&disk, "ra").unwrap();
+    assert_eq!(prepare(&launch(Some(read.clone())), &framework()), []);
+    let operations = discard(&[read], 7, "ra");
+    assert_eq!(kinds(&operations), [Destroy]);
+    assert_eq!(operations[0].destroy.as_ref().unwrap().volumes, [disk]);
+}
+
 type Change<'a> = &'a dyn Fn(&mut Resource);
 
 #[test]
@@ -135,15 +170,16 @@ fn what_is_not_plainly_ours_is_left_alone() {
     let with = |change: &dyn Fn(&mut Resource)| {
         let mut r = recorded();
         change(&mut r);
-        reserved(&r)
+        reserved(&r, "ra")
     };
     let mount = Source {
         r#type: i32::from(source::Type::Mount),
         ..Source::default()
     };
     let cases: [(&str, Change<'_>); 6] = [
-        ("static", &|r| {
-            r.reservations[0].r#type = Some(i32::from(ReservationType::Static))
+        ("not for a volume", &|r| {
+            r.reservations[0].labels = None;
+            r.disk = None;
         }),
         ("another role's", &|r| {
             r.reservations[0].role = Some("rb".to_owned())

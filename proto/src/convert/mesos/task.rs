@@ -1,29 +1,40 @@
 //! A launch as Mesos' TaskInfo. Whether Mesos can take it was judged when the job was submitted; nothing is left out here.
 
-use super::amount::{to_ports, to_split};
 use super::call::{agent_id, duration, task_id};
 use super::container;
 use super::framework::Framework;
+use super::parts::PartsLeft;
 use super::probe;
 use super::reserve::volume_of;
 use crate::mesos::v1::command_info::Uri;
 use crate::mesos::v1::secret::Reference;
 use crate::mesos::v1::{
-    CommandInfo, DiscoveryInfo, Environment, KillPolicy, Label, Labels, Port, Ports, Secret, TaskInfo,
-    discovery_info, environment, secret,
+    CommandInfo, DiscoveryInfo, Environment, KillPolicy, Label, Labels, Port, Ports, Resource, Secret,
+    TaskInfo, discovery_info, environment, secret,
 };
 use echelon_core_hosts::Launch;
 use echelon_core_model::HostId;
 use echelon_core_model::runtime::{Containerizer, Runtime, SecretReference, Visibility};
 use std::collections::BTreeMap;
 
-/// The task of a launch.
-pub fn task(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
+/// What the main task of a launch takes of its host.
+pub fn resources(launch: &Launch, left: &mut PartsLeft, framework: &Framework) -> Vec<Resource> {
     let role = &framework.role;
+    let mut out = left.take(launch.resources, role);
+    out.extend(left.take_ports(launch, role));
+    out.extend(launch.volume.as_ref().map(|v| volume_of(v, framework)));
+    out
+}
+
+/// The task of a launch that is no pod.
+pub fn single(launch: &Launch, host: &HostId, framework: &Framework) -> TaskInfo {
+    let resources = resources(launch, &mut PartsLeft::of(launch), framework);
+    task(launch, resources, host)
+}
+
+/// The task of a launch, with what it takes of its host.
+pub fn task(launch: &Launch, resources: Vec<Resource>, host: &HostId) -> TaskInfo {
     let runtime = &launch.runtime;
-    let mut resources = to_split(launch.resources, launch.revocable, role);
-    resources.extend(to_ports(launch.ports.iter().map(|p| p.number), role));
-    resources.extend(launch.volume.as_ref().map(|v| volume_of(v, framework)));
     TaskInfo {
         name: launch.name.clone(),
         task_id: task_id(&launch.task.to_string()),

@@ -1,5 +1,5 @@
 use super::framework::Framework;
-use super::task::task;
+use super::task::single;
 use crate::convert::mesos::status_from_wire;
 use crate::mesos::v1::check_status_info::{Command, Http, Tcp};
 use crate::mesos::v1::container_info::docker_info;
@@ -26,12 +26,13 @@ fn launched(runtime: Runtime) -> TaskInfo {
         runtime,
         resources: Resources::ZERO,
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         grace: Span::seconds(10),
         max_run: None,
         labels: [].into(),
         sidecars: Vec::new(),
     };
-    task(&launch, &HostId::new("agent"), &Framework::named("f"))
+    single(&launch, &HostId::new("agent"), &Framework::named("f"))
 }
 
 fn port(name: &str, container_port: Option<u16>, visibility: Visibility) -> PortSpec {

@@ -305,6 +305,7 @@ fn launch(n: u32, runtime_ms: u64) -> Launch {
             ..Resources::ZERO
         },
         revocable: Resources::ZERO,
+        reserved: Vec::new(),
         grace: Span::seconds(1),
         max_run: None,
         labels: BTreeMap::new(),
