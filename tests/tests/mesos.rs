@@ -13,6 +13,8 @@ mod loss;
 mod marks;
 #[path = "mesos/pair.rs"]
 mod pair;
+#[path = "mesos/reserved.rs"]
+mod reserved;
 #[path = "mesos/same.rs"]
 mod same;
 

@@ -385,9 +385,9 @@ fn shared_args(address: SocketAddr) -> Vec<String> {
     ]
 }
 
-/// What an agent offers: half of it to everybody.
+/// What an agent offers: half of it to everybody, and of its disk the smaller part.
 fn resources(role: &str) -> String {
-    format!("cpus({role}):4;mem({role}):2048;disk({role}):4096;cpus:4;mem:2048;disk:4096;ports:[31000-32000]")
+    format!("cpus({role}):4;mem({role}):2048;disk({role}):4096;cpus:4;mem:2048;disk:2048;ports:[31000-32000]")
 }
 
 fn number(metrics: &Value, key: &str) -> Option<f64> {

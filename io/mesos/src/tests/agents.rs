@@ -33,7 +33,7 @@ fn recorded() -> Value {
 }
 
 /// A list with nothing beside it.
-fn alone(agents: String) -> Answers<String> {
+pub fn alone(agents: String) -> Answers<String> {
     Answers {
         agents,
         quota: None,
@@ -41,11 +41,16 @@ fn alone(agents: String) -> Answers<String> {
     }
 }
 
-fn listed(answer: &Value, role: &str) -> Vec<Agent> {
-    match read(&alone(answer.to_string()), role).unwrap() {
+/// The agents of an answer, as a framework of a role sees them.
+pub fn read_agents(answers: &Answers<String>, role: &str) -> Vec<Agent> {
+    match read(answers, role).unwrap() {
         Event::Agents { agents, .. } => agents,
         other => panic!("{other:?}"),
     }
+}
+
+fn listed(answer: &Value, role: &str) -> Vec<Agent> {
+    read_agents(&alone(answer.to_string()), role)
 }
 
 #[test]

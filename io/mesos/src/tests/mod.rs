@@ -6,6 +6,7 @@ mod following;
 mod fuzz;
 mod hostile;
 mod net;
+mod operator;
 mod probing;
 mod reading;
 mod replay;
