@@ -46,7 +46,7 @@ pub struct Config {
     pub spill_after: Span,
     /// How capacity is made for work that is entitled to it.
     pub preemption: Preemption,
-    /// Shortest time between two writes of one job's progress.
+    /// Shortest time between two writes of one job's progress. That it has ended is written at once.
     pub progress_every: Span,
     /// How long after its creation the head of a deleted job stays, so that a repeated create does not make
     /// the job again.

@@ -45,8 +45,8 @@ pub struct Timing {
     pub storage_retry: Span,
     /// How long transitions are gathered before a bucket is committed.
     pub commit_delay: Span,
-    /// Changes are gathered this long before they are reported.
-    pub report_delay: Span,
+    /// Changes are reported this long after those before, and at once where that is longer ago.
+    pub report_apart: Span,
     /// What is observed of the cluster is reported this often, and when it changes.
     pub signs: Span,
     /// Between two such reports at least.
@@ -184,7 +184,7 @@ impl Default for Timing {
             control: Span::seconds(30),
             storage_retry: Span::millis(200),
             commit_delay: Span::millis(5),
-            report_delay: Span::millis(100),
+            report_apart: Span::millis(100),
             signs: Span::seconds(2),
             signs_apart: Span::millis(250),
             starts_apart: Span::seconds(5),

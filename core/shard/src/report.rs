@@ -29,6 +29,8 @@ pub(crate) struct Telling {
     pub(crate) archived: BTreeSet<JobId>,
     /// When changes are told next.
     pub(crate) due: Option<Timestamp>,
+    /// When changes were told last.
+    changes_told: Timestamp,
     /// When the capacity is looked at next.
     pub(crate) capacity_at: Timestamp,
     /// The capacity that was last reported.
@@ -95,14 +97,13 @@ impl Shard {
             self.telling.due = None;
             return;
         }
-        let due = *self
-            .telling
-            .due
-            .get_or_insert(self.now.plus(self.config.timing.report_delay));
+        let next = self.telling.changes_told.plus(self.config.timing.report_apart);
+        let due = *self.telling.due.get_or_insert(next.max(self.now));
         if due > self.now || !self.telling.batches.is_empty() {
             return;
         }
         self.telling.due = None;
+        self.telling.changes_told = self.now;
         let changed = std::mem::take(&mut self.picture.unreported);
         let parts = self.parts(&changed);
         let links = self.links.proven();

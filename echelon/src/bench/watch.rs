@@ -37,8 +37,9 @@ pub struct Flags {
     storage: Option<String>,
 }
 
-/// Between two short commands: what the one before has freed is offered again.
-const REST: Duration = Duration::from_secs(3);
+/// Between two short commands. The system is idle again: what the one before has freed is offered again, and
+/// offers may be revived at once (`revive_gap` of `core/hosts`).
+const REST: Duration = Duration::from_secs(6);
 /// Watches of one connection: a gateway takes 100 streams.
 const A_CONNECTION: u32 = 50;
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ pub struct Delays {
 
 impl Delays {
     /// Those of a federation in one region: a conditional write takes two rounds of a quorum, a shard
-    /// collects changes for 100 ms (`report_delay`), a message takes a few milliseconds.
+    /// reports changes 100 ms apart (`report_apart`), a message takes a few milliseconds.
     pub const USUAL: Self = Self {
         storage: Span::millis(20),
         report: Span::millis(100),

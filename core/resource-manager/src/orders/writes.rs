@@ -239,7 +239,8 @@ impl ResourceManager {
             .progress
             .as_ref()
             .and_then(|known| known.row.as_ref()?.written_at);
-        if written.is_some_and(|at| now.since(at) < self.config.progress_every) {
+        let is_end = row.as_ref().is_some_and(|row| row.state.is_ended());
+        if !is_end && written.is_some_and(|at| now.since(at) < self.config.progress_every) {
             return None;
         }
         self.unwritten.remove(&id);

@@ -142,3 +142,24 @@ fn a_deposed_leader_does_nothing_of_what_was_pending() {
     assert_eq!(w.calls.len(), calls);
     assert_eq!(w.shard.pending_operations(), 0);
 }
+
+/// A change is reported at once, and while more follow there are ten reports a second.
+#[test]
+fn a_first_change_is_reported_at_once_and_more_of_them_at_a_distance() {
+    let mut w = ordered(100);
+    w.run(seconds(5));
+    let told = |w: &World| {
+        let slices = |r: &&echelon_core_model::directive::Report| matches!(r.part, ReportPart::Slices(_));
+        w.reports.iter().filter(slices).count()
+    };
+    let before = told(&w);
+    w.cluster.set(&task(0, 1, 1), TaskState::Failed);
+    w.run(Span::millis(20));
+    assert_eq!(told(&w), before + 1, "at once");
+    for n in 1..100 {
+        w.cluster.set(&task(n, 1, 1), TaskState::Failed);
+        w.run(Span::millis(20));
+    }
+    let all = told(&w) - before;
+    assert!((15..=30).contains(&all), "{all} in two seconds");
+}

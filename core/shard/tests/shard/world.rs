@@ -728,19 +728,24 @@ impl World {
 
     /// The last slice report about the group at a generation.
     pub fn slice(&self, generation: u32) -> Option<SliceReport> {
-        self.slice_of(job(), generation)
+        let of_main = |slice: &&SliceReport| slice.group == main_group();
+        let found = self.slices(job(), generation).find(of_main);
+        found.cloned()
     }
 
     /// What was reported last of another job's slice.
     pub fn slice_of(&self, of: JobId, generation: u32) -> Option<SliceReport> {
+        self.slices(of, generation).next().cloned()
+    }
+
+    /// What was reported of a job's slices, the newest report first.
+    fn slices(&self, of: JobId, generation: u32) -> impl Iterator<Item = &SliceReport> {
         let slices = self.reports.iter().rev().filter_map(|r| match &r.part {
             ReportPart::Slices(s) => Some(s),
             _ => None,
         });
-        let mut all = slices
-            .flatten()
-            .filter(|s| s.job == of && s.generation.0 == generation);
-        all.next().cloned()
+        let is_of = move |slice: &&SliceReport| slice.job == of && slice.generation.0 == generation;
+        slices.flatten().filter(is_of)
     }
 
     pub fn kills(&self) -> Vec<String> {
