@@ -53,6 +53,10 @@ fn what_agents_reserve_for_the_role_is_counted_and_used() {
         group["volume"] = json!({"path": "data", "sizeMib": "3000", "reclaim": "RECLAIM_DELETE"});
         let job = federation.submit(&job).unwrap();
         federation.all_running(&job, each).unwrap();
+        wait::until("each run to have begun", PATIENCE, || {
+            Ok((world.marks.begun(name) == each).then_some(()))
+        })
+        .unwrap();
         federation.command(&["job", "restart", name, "--wait"]).unwrap();
         wait::until(
             "each run to find what the one before has written",
