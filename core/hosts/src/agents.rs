@@ -32,11 +32,14 @@ pub struct Agent {
     pub address: String,
     /// Attributes as text.
     pub attributes: BTreeMap<String, String>,
-    /// All that may ever be offered to our role for ordinary work: what is not reserved, and what is reserved for it.
-    /// Of its disk only the part that is used.
+    /// All that may ever be offered to our role for ordinary work: what is not reserved, and what is reserved
+    /// for it. Of its disk only the part that is used.
     pub total: Resources,
     /// How that part of the disk is reserved; `None`: it is not.
     pub disk: Option<Reservations>,
+    /// The part of `total` that is reserved for our role. It is offered to us whatever the limits of quota
+    /// are.
+    pub reserved: Resources,
     /// The same of what the host lends, less what other roles hold of it.
     pub lent: Resources,
     /// The same of ports.

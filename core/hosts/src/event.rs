@@ -49,8 +49,8 @@ impl Offer {
     }
 }
 
-/// Disk of an offer that is reserved for our role, with a volume on it, or for one by a shard. It is used only as it is
-/// offered, whole (R122, R123).
+/// Disk of an offer that is reserved for our role, with a volume on it, or for one by a shard. It is used
+/// only as it is offered, whole (R122, R123).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
     /// In MiB.

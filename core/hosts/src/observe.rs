@@ -111,7 +111,8 @@ impl Hosts {
         }
     }
 
-    /// Until its master lists an agent, the disk that is reserved for our role is used where no other is offered.
+    /// Until its master lists an agent, the disk that is reserved for our role is used where no other is
+    /// offered.
     fn choose_disk(&mut self, offer: &Offer) {
         let is_listed = self.records.get(&offer.host).is_some_and(|r| r.listed.is_some());
         if is_listed || offer.resources.disk > 0 || self.stock.disk_of(&offer.host).is_some() {

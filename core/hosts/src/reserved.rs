@@ -1,6 +1,6 @@
 //! Room that is reserved for our role: by an agent's own settings (`cpus(ours):6`, `--default_role`) or by an
-//! operator of Mesos, for the role itself or for one above it (R121, R128). It is used before room that every role
-//! may use.
+//! operator of Mesos, for the role itself or for one above it (R121, R128). It is used before room that every
+//! role may use.
 //!
 //! Of an agent's disk only one part is used, the largest one: a volume cannot be made of two.
 
@@ -23,8 +23,8 @@ pub struct Reservation {
     pub labels: BTreeMap<String, String>,
 }
 
-/// How a resource is reserved: each reservation is for a role below that of the one before (R128). Calls name the
-/// resource with just these.
+/// How a resource is reserved: each reservation is for a role below that of the one before (R128). Calls name
+/// the resource with just these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Reservations(pub Arc<[Reservation]>);
 
@@ -81,8 +81,8 @@ pub(crate) fn all_ports(unreserved: &PortSet, reserved: &[ReservedRoom]) -> Port
     parts.fold(unreserved.clone(), |all, ports| all.union(ports))
 }
 
-/// Gives launches their parts of the room that is reserved on their host, in their order, as far as it goes. All of
-/// them fit into what the host offers. `disk`: how the disk is reserved that is used there.
+/// Gives launches their parts of the room that is reserved on their host, in their order, as far as it goes.
+/// All of them fit into what the host offers. `disk`: how the disk is reserved that is used there.
 pub(crate) fn allot(launches: &mut [Launch], mut parts: Vec<ReservedRoom>, disk: Option<&Reservations>) {
     // Volumes come first: what is left of the disk is for tasks.
     if let Some(part) = parts.iter_mut().find(|part| Some(&part.by) == disk) {

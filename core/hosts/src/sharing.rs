@@ -48,6 +48,8 @@ impl Hosts {
     ) {
         let nothing = Resources::ZERO;
         let (mut ours, mut of_role) = (nothing, Others::default());
+        let reserved = agents.iter().map(|agent| agent.reserved);
+        let reserved = reserved.fold(nothing, Resources::plus);
         for agent in agents {
             let ended = ended.get(&agent.host).copied().unwrap_or(nothing);
             let here = self.ledger.used(&agent.host).resources.plus(ended);
@@ -73,6 +75,8 @@ impl Hosts {
             ours: quota
                 .limit
                 .saturating_sub(quota.counted.saturating_sub(ours.get(quota.kind)))
+                // What is reserved for us is offered beyond any limit, which bounds the rest only.
+                .max(reserved.get(quota.kind))
                 .min(MOST_COUNTED),
         };
         let told = listed.limits.as_ref();

@@ -70,7 +70,8 @@ pub struct Stock {
     by_host: BTreeMap<HostId, BTreeSet<OfferId>>,
     /// Hosts that may have open offers with reserved disk.
     with_reserved: BTreeSet<HostId>,
-    /// Hosts whose disk is used where it is reserved in this way. Of all others it is used where it is not reserved.
+    /// Hosts whose disk is used where it is reserved in this way. Of all others it is used where it is not
+    /// reserved.
     disks: BTreeMap<HostId, Reservations>,
     /// Hosts whose offers are about to be used.
     spoken_for: BTreeSet<HostId>,

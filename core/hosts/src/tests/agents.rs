@@ -20,6 +20,7 @@ pub fn agent(host: &str, others: u64) -> Agent {
         attributes: BTreeMap::from([("rack".to_owned(), "r1".to_owned())]),
         total: shape(10, 1000),
         disk: None,
+        reserved: Resources::ZERO,
         lent: Resources::ZERO,
         ports: PortSet::new(),
         others: Others {

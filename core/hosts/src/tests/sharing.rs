@@ -133,6 +133,29 @@ fn quota_is_a_bound_of_the_capacity_and_never_below_what_our_tasks_have() {
     assert_eq!(hosts.capacity(at(91)).total.cpus, 20_000, "it was lifted");
 }
 
+/// A master offers reserved resources whatever the limits of their role are, and counts them.
+#[test]
+fn what_is_reserved_for_our_role_is_ours_beyond_any_limit() {
+    let mut hosts = with_offers(vec![]);
+    for (second, most, expected) in [(1, 0, 6000), (30, 4, 6000), (60, 8, 8000)] {
+        let reserving = Agent {
+            reserved: shape(6, 0),
+            ..agent("a", 0)
+        };
+        told(
+            &mut hosts,
+            second,
+            vec![reserving],
+            limited(vec![limit("eng", most, 0)]),
+        );
+        assert_eq!(
+            hosts.capacity(at(second + 1)).total.cpus,
+            expected,
+            "a limit of {most}"
+        );
+    }
+}
+
 #[test]
 fn a_list_that_is_refused_tells_nothing_of_others_any_more() {
     let mut hosts = with_offers(vec![]);

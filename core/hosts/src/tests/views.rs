@@ -162,6 +162,7 @@ fn what_the_master_lists_of_a_host_is_seen() {
         attributes: BTreeMap::from([("zone".to_owned(), "a".to_owned())]),
         total: shape(cores, 400),
         disk: None,
+        reserved: Resources::ZERO,
         lent: shape(1, 1),
         ports: PortSet::from_iter([8080]),
         others: Others {

@@ -485,6 +485,7 @@ impl Cluster {
             attributes: self.attributes.get(host).cloned().unwrap_or_default(),
             total: *room,
             disk: None,
+            reserved: Resources::ZERO,
             lent: Resources::ZERO,
             ports: self.ports.get(host).cloned().unwrap_or_default(),
             others: Others {

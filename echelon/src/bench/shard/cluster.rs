@@ -176,6 +176,7 @@ fn agent(size: Size, n: u32) -> Agent {
         attributes: attributes(n),
         total: size.room_of_host(),
         disk: None,
+        reserved: Resources::ZERO,
         lent: Resources::ZERO,
         ports: PortSet::new(),
         others: Others::default(),

@@ -354,6 +354,7 @@ fn room_that_an_agent_reserves_for_our_role_counts() {
     };
     assert_eq!(agent.total, of(9000, 900), "of the disk the larger part");
     assert_eq!(agent.disk.as_ref().unwrap().0[0].role, "eng");
+    assert_eq!(agent.reserved, of(7000, 900));
     assert_eq!(agent.ports.to_string(), "80-81");
     assert_eq!(
         (agent.others.used, agent.others.offered),

@@ -1,5 +1,5 @@
-//! What a real master answers to operators, from recordings: reservations, quotas, maintenance, and what is done with
-//! agents.
+//! What a real master answers to operators, from recordings: reservations, quotas, maintenance, and what is
+//! done with agents.
 
 use super::agents::{alone, read_agents};
 use crate::agents::{Answers, read};
@@ -31,6 +31,7 @@ fn what_an_agent_reserves_for_our_role_is_read() {
         gpus: 0,
     };
     assert_eq!(agent_of.total, of(8000, 2048, 1000));
+    assert_eq!(agent_of.reserved, of(6000, 1024, 0));
     assert_eq!(
         agent_of.of_role,
         of(500, 64, 0),

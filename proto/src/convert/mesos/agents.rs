@@ -162,6 +162,7 @@ fn agent(wire: &Wire, role: &str) -> Option<Agent> {
         address: address(wire),
         attributes: attributes(&info.attributes, info.domain.as_ref()),
         total: total.sum(disk.as_ref()),
+        reserved: total.reserved(disk.as_ref()),
         lent: from_revocable(&wire.total_resources).minus(from_revocable(&others)),
         ports: total.ports(from_ports(&wire.total_resources)),
         others: Others {
@@ -219,18 +220,24 @@ impl Usable {
         (largest.resources.disk > self.unreserved.disk).then(|| largest.by.clone())
     }
 
-    /// All of it, and of its disk what is reserved in this way.
-    fn sum(&self, disk: Option<&Reservations>) -> Resources {
+    /// What is reserved, and of its disk what is reserved in this way.
+    fn reserved(&self, disk: Option<&Reservations>) -> Resources {
         let parts = || self.reserved.iter();
-        let all = parts().fold(self.unreserved, |sum, part| sum.plus(part.resources));
-        let used = disk.map(|disk| parts().find(|part| part.by == *disk));
+        let all = parts().fold(Resources::ZERO, |sum, part| sum.plus(part.resources));
+        let used = parts().find(|part| Some(&part.by) == disk);
         Resources {
-            disk: match used {
-                None => self.unreserved.disk,
-                Some(part) => part.map_or(0, |part| part.resources.disk),
-            },
+            disk: used.map_or(0, |part| part.resources.disk),
             ..all
         }
+    }
+
+    /// All of it, and of its disk what is reserved in this way.
+    fn sum(&self, disk: Option<&Reservations>) -> Resources {
+        let unreserved = Resources {
+            disk: if disk.is_none() { self.unreserved.disk } else { 0 },
+            ..self.unreserved
+        };
+        unreserved.plus(self.reserved(disk))
     }
 
     /// These ports, and those that are reserved.

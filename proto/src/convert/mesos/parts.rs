@@ -1,5 +1,5 @@
-//! Room that is reserved for our role, in Mesos' words (R121, R128). A task names it with just the reservations with
-//! which it was offered.
+//! Room that is reserved for our role, in Mesos' words (R121, R128). A task names it with just the
+//! reservations with which it was offered.
 
 use super::amount::{from_ports, from_scalars, to_ports, to_resources, to_revocable};
 use crate::mesos::v1::resource::ReservationInfo;
@@ -8,8 +8,8 @@ use crate::mesos::v1::{Label, Labels, Resource};
 use echelon_core_hosts::{Launch, Reservation, Reservations, ReservedRoom};
 use echelon_core_model::Resources;
 
-/// How a resource is reserved, if it is for this role or for one above it. `None` too where that is longer than what
-/// is kept of a reservation.
+/// How a resource is reserved, if it is for this role or for one above it. `None` too where that is longer
+/// than what is kept of a reservation.
 pub fn reservations(resource: &Resource, role: &str) -> Option<Reservations> {
     let all = &resource.reservations;
     let is_ours = all.last().is_some_and(|last| is_within(role, last.role()));
@@ -55,8 +55,8 @@ pub fn to_reservations(by: &Reservations) -> Vec<ReservationInfo> {
     by.0.iter().map(one).collect()
 }
 
-/// What is reserved for this role, one part for each way. What a framework has reserved with labels is its own, also
-/// where it has our role.
+/// What is reserved for this role, one part for each way. What a framework has reserved with labels is its
+/// own, also where it has our role.
 pub fn reserved_room(resources: &[Resource], role: &str) -> Vec<ReservedRoom> {
     let mut out: Vec<ReservedRoom> = Vec::new();
     for resource in resources.iter().filter(|r| is_for_tasks(r)) {
@@ -76,8 +76,8 @@ pub fn reserved_room(resources: &[Resource], role: &str) -> Vec<ReservedRoom> {
     out
 }
 
-/// The part that is reserved in this way, also where there was none. `None`: there are as many others as are told
-/// apart.
+/// The part that is reserved in this way, also where there was none. `None`: there are as many others as are
+/// told apart.
 pub fn part_of(parts: &mut Vec<ReservedRoom>, by: Reservations) -> Option<&mut ReservedRoom> {
     let found = parts.iter().position(|part| part.by == by);
     if found.is_none() && parts.len() < ReservedRoom::MOST {

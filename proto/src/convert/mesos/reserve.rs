@@ -17,8 +17,8 @@ use echelon_core_model::{HostId, VolumeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A volume of this role, or disk that a shard has reserved for one, if it is of the plain kind: whole, neither shared
-/// nor of a provider or mount.
+/// A volume of this role, or disk that a shard has reserved for one, if it is of the plain kind: whole,
+/// neither shared nor of a provider or mount.
 pub fn reserved(resource: &Resource, role: &str) -> Option<Reserved> {
     let by = reservations(resource, role)?;
     let special = resource.revocable.is_some() || resource.shared.is_some() || resource.provider_id.is_some();
