@@ -414,7 +414,6 @@ impl From<Amount> for Resource {
                     ..Volume::default()
                 }),
                 source: disk.source.map(|_| Source::default()),
-                ..DiskInfo::default()
             }),
             allocation_info: amount
                 .allocation_info
