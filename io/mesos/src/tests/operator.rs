@@ -84,7 +84,7 @@ fn quotas_and_windows_of_maintenance_are_read_as_they_are_told() {
         until: Some(Timestamp(1_796_134_919_000)),
     };
     let (limits, planned) = told("quota", "schedule");
-    assert_eq!(limits, [limit.clone()]);
+    assert_eq!(limits, std::slice::from_ref(&limit));
     assert_eq!(planned.into_values().collect::<Vec<_>>(), [window]);
     let (limits, planned) = told("quota-with-guarantee", "schedule-cleared");
     assert_eq!((limits, planned), (vec![limit], BTreeMap::new()));
