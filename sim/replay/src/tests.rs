@@ -151,9 +151,8 @@ fn what_runs_until_it_is_stopped_makes_room_then() {
     };
     let trace = trace(&[("east", 1)], vec![service, job("/a", 10, 1, 5)]);
     let got = replay(&trace, &tree(&[("/a", 100)])).unwrap();
-    // The end of a job is stored at most four times a second, and what it had is granted in the cycle
-    // after that.
-    assert_eq!(told(&got, "/a")[2], (Some(31), Some(31)));
+    // The end of a job is stored at once, and what it had is granted in the cycle after that.
+    assert_eq!(told(&got, "/a")[2], (Some(30), Some(30)));
     let used = got.pools["/a"].used[0];
     assert!((44_800_000..45_200_000).contains(&used), "{used}");
 }
