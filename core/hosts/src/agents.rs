@@ -76,7 +76,7 @@ pub struct Listing {
     heard_at: Option<Timestamp>,
     /// It was refused, and no list has come since.
     refused: bool,
-    /// Hosts whose maintenance was planned or cancelled since the question left. That is newer than the list.
+    /// Hosts with maintenance that was planned or cancelled after the question left. That is newer than the list.
     planned: BTreeSet<HostId>,
     /// Room of our tasks that ended since the question left: the list may still count it.
     ended: BTreeMap<HostId, Resources>,

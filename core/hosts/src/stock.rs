@@ -70,8 +70,8 @@ pub struct Stock {
     by_host: BTreeMap<HostId, BTreeSet<OfferId>>,
     /// Hosts that may have open offers with reserved disk.
     with_reserved: BTreeSet<HostId>,
-    /// Hosts whose disk is used where it is reserved in this way. Of all others it is used where it is not
-    /// reserved.
+    /// Hosts with reserved disk that is used, and how it is reserved. On all other hosts the unreserved disk is
+    /// used.
     disks: BTreeMap<HostId, Reservations>,
     /// Hosts whose offers are about to be used.
     spoken_for: BTreeSet<HostId>,
@@ -84,7 +84,7 @@ pub struct Stock {
     /// What was open and was closed since all agents were asked for, by host; `None` while no list is
     /// awaited.
     closed_since: Option<BTreeMap<HostId, Resources>>,
-    /// Hosts whose room may be another than when this was last asked.
+    /// Hosts with offers that may have changed since this was last asked.
     touched: BTreeSet<HostId>,
     tally: Tally,
 }
@@ -334,7 +334,7 @@ impl Stock {
         }
     }
 
-    /// Hosts whose room may be another than when this was last asked.
+    /// Hosts with offers that may have changed since this was last asked.
     pub fn take_touched(&mut self) -> BTreeSet<HostId> {
         std::mem::take(&mut self.touched)
     }

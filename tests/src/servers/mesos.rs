@@ -385,7 +385,7 @@ fn shared_args(address: SocketAddr) -> Vec<String> {
     ]
 }
 
-/// What an agent offers: half of it to everybody, and of its disk the smaller part.
+/// Resources of an agent: half of them are reserved for the role, and the larger part of the disk.
 fn resources(role: &str) -> String {
     format!("cpus({role}):4;mem({role}):2048;disk({role}):4096;cpus:4;mem:2048;disk:2048;ports:[31000-32000]")
 }

@@ -6,7 +6,7 @@ use crate::{N_AGENTS, PATIENCE, SUCCEEDED, World};
 use echelon_tests::wait;
 use serde_json::{Value, json};
 
-/// A job whose instances need more than what every role may use of an agent, and more than what is reserved.
+/// Each instance needs more than the unreserved resources of an agent, and more than the reserved ones.
 fn large(marks: &Marks, name: &str) -> Value {
     let mut job = marks.batch(name, N_AGENTS.into(), 1);
     job["spec"]["groups"][0]["resources"] =

@@ -125,7 +125,7 @@ fn lent_room_takes_nothing_of_what_is_reserved() {
     assert_eq!(launched[0].reserved, [part("eng", shape(0, 100), &[])]);
 }
 
-/// An agent all of whose resources are reserved (`--default_role`), where its master lists nothing.
+/// All resources of the agent are reserved (`--default_role`), and its master lists nothing.
 #[test]
 fn a_volume_is_made_on_reserved_disk_where_there_is_no_other() {
     let parts = vec![part("eng", with_disk(shape(3, 100), 500), &[])];

@@ -401,7 +401,7 @@ fn a_stopped_job_does_not_end_while_the_spec_of_a_newer_wish_to_run_is_being_rea
     let mut case = Case::with(&[("a", 8)]);
     let job = case.job(1, service(2));
     case.run_for(Span::seconds(5));
-    // What is to be stopped runs on until the newer wish is known.
+    // The order to stop arrives only after the newer goal is known.
     case.held = Some((ClusterId::new("a"), Vec::new()));
     case.want(job, Desired::Stopped);
     assert_eq!(case.state(job), Some(JobState::Stopping));

@@ -135,7 +135,7 @@ fn discard_one(r: &Reserved, attempt: u64, role: &str) -> Vec<Operation> {
         ));
     }
     if r.by.volume().is_none() {
-        // It was reserved by others, who may take it back.
+        // The reservation is not ours, and stays.
         return out;
     }
     let bare = Reserved {
