@@ -105,7 +105,8 @@ impl Record {
         let ports = offer.all_ports();
         match &mut self.ports {
             Some(known) if known.covers(&ports) => {}
-            known => *known = Some(known.take().unwrap_or_default().union(&ports)),
+            Some(known) => *known = known.union(&ports),
+            None => self.ports = Some(ports),
         }
         if !same {
             self.hostname = Arc::clone(&offer.hostname);

@@ -6,8 +6,7 @@
 
 use crate::call::Launch;
 use crate::event::{Reserved, VOLUME_LABEL};
-use echelon_core_model::{PortSet, Resources};
-use std::collections::BTreeMap;
+use echelon_core_model::{PortSet, Resources, VolumeId};
 use std::sync::Arc;
 
 /// One reservation, as Mesos tells it.
@@ -19,8 +18,8 @@ pub struct Reservation {
     pub role: String,
     /// Who asked for it, where principals are known.
     pub principal: Option<String>,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
+    /// Labels in their order, each with its value where it has one. `None`: there is no list of labels.
+    pub labels: Option<Vec<(String, Option<String>)>>,
 }
 
 /// How a resource is reserved: each reservation is for a role below that of the one before (R128). Calls name
@@ -38,7 +37,8 @@ impl Reservations {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of = |one: &Reservation| {
-            let labels = one.labels.iter().map(|(name, value)| name.len() + value.len());
+            let labels = one.labels.iter().flatten();
+            let labels = labels.map(|(name, value)| name.len() + value.as_ref().map_or(0, String::len));
             one.role.len() + one.principal.as_ref().map_or(0, String::len) + labels.sum::<usize>()
         };
         self.0.iter().map(of).sum()
@@ -48,7 +48,20 @@ impl Reservations {
     #[must_use]
     pub fn volume(&self) -> Option<&str> {
         let last = self.0.last()?;
-        last.labels.get(VOLUME_LABEL).map(String::as_str)
+        let mut labels = last.labels.iter().flatten();
+        let (_, value) = labels.find(|(name, _)| name == VOLUME_LABEL)?;
+        value.as_deref()
+    }
+
+    /// How a shard reserves disk for a volume.
+    #[must_use]
+    pub fn for_volume(id: &VolumeId, role: &str, principal: Option<&str>) -> Self {
+        Self(Arc::new([Reservation {
+            is_static: false,
+            role: role.to_owned(),
+            principal: principal.map(str::to_owned),
+            labels: Some(vec![(VOLUME_LABEL.to_owned(), Some(id.to_string()))]),
+        }]))
     }
 }
 

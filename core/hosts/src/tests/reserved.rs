@@ -7,7 +7,6 @@ use crate::{
 };
 use echelon_core_model::{PortSet, Resources, VolumeId};
 use echelon_core_testkit::build::shape;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn by(role: &str) -> Reservations {
@@ -15,7 +14,7 @@ fn by(role: &str) -> Reservations {
         is_static: true,
         role: role.to_owned(),
         principal: None,
-        labels: BTreeMap::new(),
+        labels: None,
     };
     Reservations(Arc::new([reservation]))
 }

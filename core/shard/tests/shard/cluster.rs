@@ -2,7 +2,7 @@
 
 use echelon_core_hosts::{
     Agent, Call, Event, InverseOffer, ListedSharing, Offer, OfferId, OfferedVolume, OperationStatus, Refusal,
-    Reservation, Reservations, Reserved, TaskState, TaskStatus, TaskVolume, VOLUME_LABEL,
+    Reservations, Reserved, TaskState, TaskStatus, TaskVolume,
 };
 use echelon_core_model::cluster::Maintenance;
 use echelon_core_model::health::MasterId;
@@ -12,17 +12,6 @@ use echelon_core_model::time::Span;
 use echelon_core_model::{HostId, PortSet, Resources, VolumeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// How the disk of a volume is reserved.
-fn for_volume(id: &VolumeId) -> Reservations {
-    let reservation = Reservation {
-        is_static: false,
-        role: "echelon".to_owned(),
-        principal: None,
-        labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), id.to_string())]),
-    };
-    Reservations(Arc::new([reservation]))
-}
 
 /// A task as the cluster has it.
 #[derive(Debug, Clone)]
@@ -626,7 +615,7 @@ impl Cluster {
         all.retain(|r| Some(r) != before.as_ref());
         all.push(Reserved {
             disk: volume.disk(),
-            by: for_volume(&volume.id),
+            by: Reservations::for_volume(&volume.id, "echelon", None),
             volume: Some(OfferedVolume {
                 id: volume.id.clone(),
                 principal: None,

@@ -7,6 +7,7 @@ use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
 use crate::mesos::v1::{Label, Labels, Resource};
 use echelon_core_hosts::{Launch, Reservation, Reservations, ReservedRoom};
 use echelon_core_model::Resources;
+use std::sync::Arc;
 
 /// How a resource is reserved, if it is for this role or for one above it. `None` too where that is longer
 /// than what is kept of a reservation.
@@ -16,27 +17,32 @@ pub fn reservations(resource: &Resource, role: &str) -> Option<Reservations> {
     if !is_ours || all.len() > Reservations::MOST {
         return None;
     }
-    let read = Reservations(all.iter().map(reservation).collect());
+    let read: Option<Arc<[Reservation]>> = all.iter().map(reservation).collect();
+    let read = Reservations(read?);
     (read.bytes() <= Reservations::MOST_BYTES).then_some(read)
 }
 
-fn reservation(wire: &ReservationInfo) -> Reservation {
-    let labels = wire.labels.iter().flat_map(|labels| &labels.labels);
-    Reservation {
-        is_static: wire.r#type() == ReservationType::Static,
+/// `None`: it is of a kind that is not known.
+fn reservation(wire: &ReservationInfo) -> Option<Reservation> {
+    let label = |label: &Label| (label.key.clone(), label.value.clone());
+    let labels = wire.labels.as_ref();
+    Some(Reservation {
+        is_static: match wire.r#type() {
+            ReservationType::Static => true,
+            ReservationType::Dynamic => false,
+            ReservationType::Unknown => return None,
+        },
         role: wire.role().to_owned(),
         principal: wire.principal.clone(),
-        labels: labels
-            .map(|label| (label.key.clone(), label.value.clone().unwrap_or_default()))
-            .collect(),
-    }
+        labels: labels.map(|all| all.labels.iter().map(label).collect()),
+    })
 }
 
 /// The same in Mesos' words.
 pub fn to_reservations(by: &Reservations) -> Vec<ReservationInfo> {
-    let label = |(key, value): (&String, &String)| Label {
+    let label = |(key, value): &(String, Option<String>)| Label {
         key: key.clone(),
-        value: Some(value.clone()),
+        value: value.clone(),
     };
     let one = |one: &Reservation| {
         let kind = if one.is_static {
@@ -44,12 +50,13 @@ pub fn to_reservations(by: &Reservations) -> Vec<ReservationInfo> {
         } else {
             ReservationType::Dynamic
         };
-        let labels: Vec<Label> = one.labels.iter().map(label).collect();
         ReservationInfo {
             r#type: Some(i32::from(kind)),
             role: Some(one.role.clone()),
             principal: one.principal.clone(),
-            labels: (!labels.is_empty()).then_some(Labels { labels }),
+            labels: one.labels.as_ref().map(|all| Labels {
+                labels: all.iter().map(label).collect(),
+            }),
         }
     };
     by.0.iter().map(one).collect()

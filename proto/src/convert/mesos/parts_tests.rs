@@ -38,7 +38,7 @@ fn by(role: &str) -> Reservations {
         is_static: true,
         role: role.to_owned(),
         principal: None,
-        labels: BTreeMap::new(),
+        labels: None,
     };
     Reservations(Arc::new([reservation]))
 }
@@ -137,7 +137,17 @@ fn parts_are_summed_by_way_and_there_are_few() {
 #[test]
 fn reservations_are_named_as_they_were_offered() {
     let offered = vec![
-        fixed("eng"),
+        ReservationInfo {
+            labels: Some(Labels {
+                labels: ["z", "a", "a"]
+                    .map(|key| Label {
+                        key: key.to_owned(),
+                        value: None,
+                    })
+                    .into(),
+            }),
+            ..fixed("eng")
+        },
         ReservationInfo {
             principal: Some("p".to_owned()),
             labels: Some(Labels {

@@ -10,12 +10,8 @@ use crate::mesos::v1::resource::{AllocationInfo, DiskInfo};
 use crate::mesos::v1::value::{Scalar, Type};
 use crate::mesos::v1::volume::Mode;
 use crate::mesos::v1::{OperationId, OperationState, OperationStatus as WireStatus, Resource, Volume};
-use echelon_core_hosts::{
-    Launch, OfferedVolume, OperationStatus, Reservation, Reservations, Reserved, TaskVolume, VOLUME_LABEL,
-};
+use echelon_core_hosts::{Launch, OfferedVolume, OperationStatus, Reservations, Reserved, TaskVolume};
 use echelon_core_model::{HostId, VolumeId};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A volume of this role, or disk that a shard has reserved for one, if it is of the plain kind: whole,
 /// neither shared nor of a provider or mount.
@@ -163,21 +159,10 @@ fn room_of(volume: &TaskVolume, framework: &Framework) -> Reserved {
         },
         None => Reserved {
             disk: volume.size,
-            by: for_volume(&volume.id, framework),
+            by: Reservations::for_volume(&volume.id, &framework.role, framework.principal.as_deref()),
             volume: None,
         },
     }
-}
-
-/// How a shard reserves disk for a volume.
-fn for_volume(id: &VolumeId, framework: &Framework) -> Reservations {
-    let reservation = Reservation {
-        is_static: false,
-        role: framework.role.clone(),
-        principal: framework.principal.clone(),
-        labels: BTreeMap::from([(VOLUME_LABEL.to_owned(), id.to_string())]),
-    };
-    Reservations(Arc::new([reservation]))
 }
 
 fn operation(kind: operation::Type, id: String, fill: impl FnOnce(&mut Operation)) -> Operation {

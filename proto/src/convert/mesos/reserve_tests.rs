@@ -3,8 +3,10 @@ use crate::mesos::v1::resource::ReservationInfo;
 use crate::mesos::v1::resource::disk_info::{Source, source};
 use crate::mesos::v1::resource::reservation_info::Type as ReservationType;
 use crate::mesos::v1::{Label, Labels};
+use echelon_core_hosts::VOLUME_LABEL;
 use echelon_core_model::runtime::Runtime;
 use echelon_core_model::{Resources, Span};
+use std::collections::BTreeMap;
 
 /// A volume as a real master offers it (recording `reserve-volume`), with the label of a shard.
 fn recorded() -> Resource {
