@@ -49,6 +49,7 @@ impl Hosts {
         let nothing = Resources::ZERO;
         let (mut ours, mut of_role) = (nothing, Others::default());
         let reserved = agents.iter().map(|agent| agent.reserved);
+        let most_reserved = reserved.clone().fold(nothing, Resources::max_each);
         let reserved = reserved.fold(nothing, Resources::plus);
         for agent in agents {
             let ended = ended.get(&agent.host).copied().unwrap_or(nothing);
@@ -68,16 +69,18 @@ impl Hosts {
                 offered: held.offered.min_each(Resources::of_each(MOST_COUNTED)),
             },
         });
-        let limit = |quota: &QuotaUse| QuotaLimit {
-            role: cut(&quota.role),
-            kind: quota.kind,
-            limit: quota.limit.min(MOST_COUNTED),
-            ours: quota
-                .limit
-                .saturating_sub(quota.counted.saturating_sub(ours.get(quota.kind)))
-                // What is reserved for us is offered beyond any limit, which bounds the rest only.
-                .max(reserved.get(quota.kind))
-                .min(MOST_COUNTED),
+        let limit = |quota: &QuotaUse| {
+            let (kind, counted) = (quota.kind, quota.counted);
+            let beside_others = quota.limit.saturating_sub(counted.saturating_sub(ours.get(kind)));
+            // What is reserved for us is offered beyond any limit, which bounds the rest only.
+            let beyond = beside_others.saturating_sub(reserved.get(kind));
+            QuotaLimit {
+                role: cut(&quota.role),
+                kind,
+                limit: quota.limit.min(MOST_COUNTED),
+                ours: reserved.get(kind).saturating_add(beyond).min(MOST_COUNTED),
+                one_host: most_reserved.get(kind).saturating_add(beyond).min(MOST_COUNTED),
+            }
         };
         let told = listed.limits.as_ref();
         let limits = told.map(|limits| limits.iter().map(limit).collect());

@@ -49,6 +49,17 @@ pub struct QuotaLimit {
     pub limit: u64,
     /// What it lets our tasks have, beside what it counts of others, in the kind's unit.
     pub ours: u64,
+    /// The most of that which one host may have: what an agent reserves for our role, and what is left of the limit
+    /// beyond all that agents reserve for it.
+    pub one_host: u64,
+}
+
+impl QuotaLimit {
+    /// What it lets one more instance have, where our tasks have so much of its kind.
+    #[must_use]
+    pub fn left(&self, used: u64) -> u64 {
+        self.ours.saturating_sub(used).min(self.one_host)
+    }
 }
 
 /// A cluster as it is shared, as its master told last.
@@ -130,8 +141,8 @@ impl Sharing {
     pub fn limit_for(&self, shape: Resources, used: Resources) -> Option<&QuotaLimit> {
         let mut limits = self.limits.iter().flatten();
         limits.find(|limit| {
-            let needed = used.get(limit.kind).saturating_add(shape.get(limit.kind));
-            shape.get(limit.kind) > 0 && needed > limit.ours
+            let needed = shape.get(limit.kind);
+            needed > 0 && needed > limit.left(used.get(limit.kind))
         })
     }
 }
@@ -190,6 +201,7 @@ mod tests {
             kind: Kind::Cpus,
             limit,
             ours,
+            one_host: ours,
         }
     }
 
@@ -231,6 +243,13 @@ mod tests {
         assert_eq!(kept(500, 2000), None);
         assert_eq!(kept(501, 2000), Some("eng"));
         assert_eq!(kept(0, 9000), None, "what asks for none of it is not kept away");
+        let halves = QuotaLimit {
+            one_host: 1250,
+            ..limit("eng", 0, 2500)
+        };
+        let sharing = Sharing::new([], Some(vec![halves]));
+        let kept = |shape| sharing.limit_for(of(shape), of(0)).map(|limit| limit.left(0));
+        assert_eq!((kept(1250), kept(1251)), (None, Some(1250)));
         assert_eq!(
             Sharing::default().limit_for(of(1), of(1)),
             None,

@@ -104,7 +104,7 @@ fn not_offered(
         let kind = limit.kind;
         let short = Shortfall {
             kind,
-            have: limit.ours.saturating_sub(ours.get(kind)),
+            have: limit.left(ours.get(kind)),
             need: shape.get(kind),
         };
         return Reason::new(ReasonCode::MesosQuota).short(short).at(format!(

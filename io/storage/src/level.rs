@@ -5,7 +5,7 @@ use crate::{Store, StoreError};
 use std::sync::Arc;
 
 /// The level that this build works on. Storages of levels 1 to 4 were made before levels were checked.
-pub const LEVEL: u32 = 16;
+pub const LEVEL: u32 = 17;
 
 /// The level of a storage as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]

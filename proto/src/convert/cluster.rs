@@ -100,6 +100,7 @@ fn quota_limit(of: &QuotaLimit) -> v1::QuotaLimit {
         kind: kind(of.kind).into(),
         limit: of.limit,
         ours: of.ours,
+        one_host: of.one_host,
     }
 }
 

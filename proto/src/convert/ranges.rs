@@ -123,6 +123,7 @@ const BY_FIELD: &[(&str, Range)] = &[
     ("PriorityBounds.max", INSTANCE),
     ("PriorityBounds.min", INSTANCE),
     ("QuotaLimit.limit", AMOUNT),
+    ("QuotaLimit.one_host", AMOUNT),
     ("QuotaLimit.ours", AMOUNT),
     ("ReadLogRequest.instance", INSTANCE),
     ("ReadLogRequest.offset", STAMP),

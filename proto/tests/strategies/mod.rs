@@ -753,15 +753,18 @@ pub fn others() -> impl Strategy<Value = Others> {
 pub fn sharing() -> impl Strategy<Value = Sharing> {
     let role = (text(), others()).prop_map(|(role, held)| RoleShare { role, held });
     let amount = || resources().prop_map(|r| r.cpus);
-    let limit =
-        (text(), select(Kind::ALL.to_vec()), amount(), amount()).prop_map(|(role, kind, limit, ours)| {
+    let limit = (text(), select(Kind::ALL.to_vec()), [amount(), amount(), amount()]).prop_map(
+        |(role, kind, amounts)| {
+            let [limit, ours, one_host] = amounts;
             QuotaLimit {
                 role,
                 kind,
                 limit,
                 ours,
+                one_host,
             }
-        });
+        },
+    );
     let limits = of(vec(limit, 0..3));
     (vec(role, 0..3), any::<u32>(), limits).prop_map(|(roles, roles_left_out, limits)| Sharing {
         roles,

@@ -157,6 +157,22 @@ fn what_is_reserved_for_our_role_is_ours_beyond_any_limit() {
 }
 
 #[test]
+fn one_host_may_have_what_it_reserves_and_what_the_limit_leaves_beyond_all_that_is_reserved() {
+    let mut hosts = with_offers(vec![]);
+    let reserving = |name: &str, cpus| Agent {
+        reserved: shape(cpus, 0),
+        ..agent(name, 0)
+    };
+    for (second, most, expected) in [(1, 1, (6000, 4000)), (30, 9, (9000, 7000))] {
+        let both = vec![reserving("a", 4), reserving("b", 2)];
+        told(&mut hosts, second, both, limited(vec![limit("eng", most, 0)]));
+        let limits = hosts.sharing().limits.clone();
+        let told = limits.iter().flatten().map(|limit| (limit.ours, limit.one_host));
+        assert_eq!(told.collect::<Vec<_>>(), [expected], "a limit of {most}");
+    }
+}
+
+#[test]
 fn a_list_that_is_refused_tells_nothing_of_others_any_more() {
     let mut hosts = with_offers(vec![]);
     told(

@@ -198,11 +198,12 @@ fn each_cause_that_a_host_is_not_offered_has_its_own_reason() {
             offered: shape(offered, 0),
         },
     };
-    let limit = |ours| QuotaLimit {
+    let limit = |(ours, one_host)| QuotaLimit {
         role: "eng".to_owned(),
         kind: Kind::Cpus,
         limit: 4000,
         ours,
+        one_host,
     };
     let roles = || vec![role("spark", 3, 0), role("*", 0, 3)];
     let busy = HostView {
@@ -230,12 +231,17 @@ fn each_cause_that_a_host_is_not_offered_has_its_own_reason() {
         ),
         (
             vec![busy.clone()],
-            Some(3000),
+            Some((3000, 3000)),
             "Mesos' quota lets this role have no more: cpus needs 2, has at most 1 (the limit of role eng is 4)",
         ),
         (
+            vec![busy.clone()],
+            Some((9000, 1500)),
+            "Mesos' quota lets this role have no more: cpus needs 2, has at most 1.5 (the limit of role eng is 4)",
+        ),
+        (
             vec![busy],
-            Some(4000),
+            Some((4000, 4000)),
             "waits for Mesos to offer hosts: cpus needs 2, has at most 0 (1 host: 1 not offered)",
         ),
     ];

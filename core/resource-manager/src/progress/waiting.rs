@@ -254,7 +254,7 @@ fn shared(capacity: &Capacity, reason: Reason) -> Reason {
             limit.role,
             kind.show(limit.limit)
         );
-        let have = limit.ours.saturating_sub(capacity.used.get(kind)).min(short.have);
+        let have = limit.left(capacity.used.get(kind)).min(short.have);
         return Reason::new(ReasonCode::MesosQuota)
             .short(Shortfall { have, ..short })
             .at(text);

@@ -278,6 +278,7 @@ fn who_waits_for_a_shared_cluster_is_told_which_roles_use_it_and_which_quota_bou
         kind: Kind::Cpus,
         limit: 9000,
         ours: 2000,
+        one_host: 2000,
     };
     for (limits, code, text) in [
         (

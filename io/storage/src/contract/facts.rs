@@ -242,6 +242,7 @@ pub fn sharing() -> Sharing {
         kind: Kind::Gpus,
         limit: 1 << 60,
         ours: 0,
+        one_host: 0,
     };
     Sharing {
         roles: vec![role],

@@ -63,12 +63,14 @@ impl Wire for QuotaLimit {
             kind,
             limit,
             ours,
+            one_host,
         } = self;
         wire::QuotaLimit {
             role: role.clone(),
             kind: kind.number(),
             limit: *limit,
             ours: *ours,
+            one_host: *one_host,
         }
     }
 
@@ -78,6 +80,7 @@ impl Wire for QuotaLimit {
             kind: word("kind", message.kind)?,
             limit: message.limit,
             ours: message.ours,
+            one_host: message.one_host,
         })
     }
 }
@@ -151,6 +154,7 @@ mod tests {
             kind: Kind::Gpus,
             limit: 5,
             ours: 3,
+            one_host: 2,
         };
         let mut sharing = Sharing {
             roles: (0..Sharing::MOST_ROLES).map(share).collect(),
