@@ -11,7 +11,7 @@ mod zookeeper;
 
 pub use cassandra::Cassandra;
 pub use jars::fetch_all as fetch_jars;
-pub use mesos::{MESOS, Mesos, MesosMember, MesosPrograms};
+pub use mesos::{Executors, MESOS, Mesos, MesosMember, MesosPrograms};
 pub use prometheus::{Prometheus, Sample, promtool};
 pub use zookeeper::ZooKeeper;
 

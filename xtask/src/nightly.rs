@@ -68,7 +68,7 @@ const PARTS: [Part; 7] = [
     },
     Part {
         name: "soak-60",
-        what: "60 minutes of all faults, alone and in pairs, three Cassandra nodes, 100 watchers",
+        what: "60 minutes of all faults, alone and in pairs, three Cassandra nodes, 100 watchers, clocks 5 s apart",
         run: || {
             let night = night()?.to_string();
             soaked(&[
@@ -78,6 +78,8 @@ const PARTS: [Part; 7] = [
                 "all",
                 "--pairs",
                 "20",
+                "--clocks-apart",
+                "5",
                 "--seed",
                 &night,
             ])

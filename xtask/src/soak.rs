@@ -10,7 +10,7 @@ use crate::phases::{cargo, command};
 /// What CI plays, and what is played when no option is given. One Cassandra node and few watchers leave the
 /// machine to the processes. A recovery may take three times as long as promised, since a machine of CI may
 /// be busy.
-const CI: [&str; 8] = [
+const CI: [&str; 10] = [
     "--minutes",
     "5",
     "--faults",
@@ -19,6 +19,8 @@ const CI: [&str; 8] = [
     "1",
     "--watchers",
     "10",
+    "--clocks-apart",
+    "5",
 ];
 
 /// The same command as that of `cargo xtask test`: without its tests crates would have other features, and

@@ -158,7 +158,10 @@ impl Engine {
                             return;
                         }
                     }
-                    Output::Event { stream, event } => self.tell(state, &stream, &event),
+                    Output::Event { stream, event } => {
+                        self.runner.iter().for_each(|runner| runner.note_dropped(&event));
+                        self.tell(state, &stream, &event);
+                    }
                     Output::Close { stream, end } => close(state, &stream, end),
                     Output::Crash { why } => {
                         tracing::error!(%why, "a framework killed the simulated master; ending");

@@ -236,8 +236,8 @@ pub enum Event {
         watcher: u32,
         /// The job.
         job: String,
-        /// Milliseconds of the wall clock.
-        wall: u64,
+        /// Names of the events that a list of all had right after that answer. No clock says which are later.
+        before: Vec<String>,
     },
     /// A watcher got events.
     Saw {
@@ -248,12 +248,12 @@ pub enum Event {
         /// Their names: time, state and the like.
         events: Vec<String>,
     },
-    /// The events of a job, read in the end. Each has its wall time in milliseconds.
+    /// The events of a job, read in the end.
     Stored {
         /// The job.
         job: String,
-        /// Wall time and name of each.
-        events: Vec<(u64, String)>,
+        /// Their names.
+        events: Vec<String>,
     },
     /// An acknowledged change of a job was answered with the job's version.
     Acknowledged {
@@ -292,6 +292,34 @@ pub enum Event {
     AgentUp {
         /// Its host.
         host: String,
+    },
+    /// From now on each task that begins on this host ends at once with an error.
+    HostFails {
+        /// The host.
+        host: String,
+    },
+    /// From now on the agent of this host starts no task.
+    AgentFails {
+        /// The host.
+        host: String,
+        /// What is among the words that it has for each.
+        words: String,
+    },
+    /// The host, or its agent, works again.
+    HostWorks {
+        /// The host.
+        host: String,
+    },
+    /// A process was asked for what should take little memory.
+    Memory {
+        /// The process.
+        process: String,
+        /// KiB that it had before.
+        before: u64,
+        /// The most KiB that it had meanwhile.
+        peak: u64,
+        /// The most KiB that it may have had.
+        most: u64,
     },
     /// A copy of storage is about to be taken.
     BackupTaken,

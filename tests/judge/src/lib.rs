@@ -9,7 +9,9 @@ mod answers;
 mod backups;
 mod history;
 mod lives;
+mod memory;
 mod row;
+mod starts;
 mod stored;
 mod time;
 mod watches;
@@ -46,6 +48,10 @@ pub enum Rule {
     Agents,
     /// Work of which a row cannot be read is left as it is.
     Touched,
+    /// An instance fails at most once on a host that fails everything, while others have room.
+    FailedAgain,
+    /// A request takes little memory.
+    Memory,
 }
 
 /// A rule that did not hold.
@@ -77,6 +83,8 @@ pub fn judge(history: &History, recover_within: u64) -> Vec<Broken> {
     broken.extend(stored::judge(history, &lives));
     broken.extend(watches::judge(history));
     broken.extend(agents::judge(history, &lives));
+    broken.extend(starts::judge(history));
+    broken.extend(memory::judge(history));
     broken.extend(row::late(history, recover_within));
     broken.sort_by_key(|found| (found.at, found.rule));
     broken

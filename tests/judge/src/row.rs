@@ -34,6 +34,10 @@ pub struct Counts {
     pub agents: usize,
     /// Recoveries later than promised.
     pub late: usize,
+    /// Instances that failed more than once on a host that fails everything.
+    pub failed_again: usize,
+    /// Processes that took more memory than they may.
+    pub memory: usize,
 }
 
 impl Counts {
@@ -49,6 +53,8 @@ impl Counts {
             Rule::Missed => &mut self.missed,
             Rule::Recovery => &mut self.late,
             Rule::Agents => &mut self.agents,
+            Rule::FailedAgain => &mut self.failed_again,
+            Rule::Memory => &mut self.memory,
         };
         *count += 1;
     }
@@ -65,8 +71,21 @@ impl Counts {
             missed: self.missed + other.missed,
             agents: self.agents + other.agents,
             late: self.late + other.late,
+            failed_again: self.failed_again + other.failed_again,
+            memory: self.memory + other.memory,
         }
     }
+}
+
+/// The memory of a process, in KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peak {
+    /// What it had before.
+    pub before: u64,
+    /// The most that it had meanwhile.
+    pub peak: u64,
+    /// The most that it may have had.
+    pub most: u64,
 }
 
 /// One fault of one run.
@@ -91,6 +110,8 @@ pub struct Row {
     pub recovery_ms: Option<u64>,
     /// How long the fault lasted.
     pub lasted_ms: Option<u64>,
+    /// The most memory that a process took which was asked for what should take little.
+    pub peak: Option<Peak>,
     /// Why it was not played, if it was not.
     #[serde(default)]
     pub skipped: Option<String>,
@@ -104,6 +125,7 @@ struct Fault<'a> {
     blocks: bool,
     acknowledged: Option<u64>,
     began: Option<u64>,
+    peak: Option<Peak>,
 }
 
 fn faults(history: &History) -> Vec<Fault<'_>> {
@@ -122,12 +144,25 @@ fn faults(history: &History) -> Vec<Fault<'_>> {
                         blocks: *blocks,
                         acknowledged: None,
                         began: None,
+                        peak: None,
                     },
                 );
             }
             Event::FaultEnded { fault } => {
                 if let Some(of) = faults.get_mut(fault) {
                     of.to = Some(line.at);
+                }
+            }
+            Event::Memory {
+                before, peak, most, ..
+            } => {
+                // it is told while its fault is the last one that has begun
+                if let Some(mut of) = faults.last_entry() {
+                    of.get_mut().peak = Some(Peak {
+                        before: *before,
+                        peak: *peak,
+                        most: *most,
+                    });
                 }
             }
             Event::Probed {
@@ -189,6 +224,7 @@ fn of_run(history: &History) -> Option<Row> {
             acknowledged_ms: None,
             recovery_ms: None,
             lasted_ms: None,
+            peak: None,
             skipped: None,
         }),
         _ => None,
@@ -212,6 +248,7 @@ pub fn count_by_fault(history: &History, broken: &[Broken]) -> Vec<Row> {
                 acknowledged_ms: since(fault.acknowledged),
                 recovery_ms: since(fault.began),
                 lasted_ms: since(fault.to),
+                peak: fault.peak,
                 ..of_run.clone()
             }
         })
@@ -255,8 +292,9 @@ pub fn markdown(rows: &[Row]) -> String {
     }
     let mut table = String::from(
         "| shape | fault | runs | jobs lost | run again | two at once | not as wanted | wrong answers | agents differ \
-         | failed tries | given up | events missed | recovery: median, worst | commit | machine | last run |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+         | failed again | failed tries | given up | events missed | memory: worst of most | recovery: median, worst \
+         | commit | machine | last run |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for ((shape, fault, commit, machine), of_group) in groups {
         let sum = of_group
@@ -265,7 +303,7 @@ pub fn markdown(rows: &[Row]) -> String {
         let date = of_group.iter().map(|row| row.date.as_str()).max().unwrap_or("");
         let _ = writeln!(
             table,
-            "| {shape} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {commit} | {machine} | {date} |",
+            "| {shape} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {commit} | {machine} | {date} |",
             runs(&of_group),
             sum.missing,
             sum.again,
@@ -273,13 +311,26 @@ pub fn markdown(rows: &[Row]) -> String {
             sum.not_running,
             sum.wrong,
             sum.agents,
+            sum.failed_again,
             sum.errors,
             sum.given_up,
             sum.missed,
+            memory(&of_group),
             recovery(&of_group),
         );
     }
     table
+}
+
+/// The most memory that a process took, and the most that it may have taken, in MiB; empty where none was looked at.
+fn memory(rows: &[&Row]) -> String {
+    let worst = rows
+        .iter()
+        .filter_map(|row| row.peak)
+        .max_by_key(|peak| peak.peak);
+    worst.map_or_else(String::new, |worst| {
+        format!("{} of {} MiB", worst.peak.div_ceil(1024), worst.most / 1024)
+    })
 }
 
 /// How often a fault was played, and how often it was not since the machine cannot.

@@ -376,14 +376,14 @@ fn a_list_with_a_job_twice_or_without_an_acknowledged_one_is_wrong() {
 fn an_event_that_a_watcher_did_not_see_is_missed() {
     let play = |seen: &[&str]| {
         let job = || "service".to_owned();
-        let event = |wall: u64, name: &str| (wall, name.to_owned());
+        let events = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let watch = good()
             .at(
                 500,
                 Event::WatchBegan {
                     watcher: 3,
                     job: job(),
-                    wall: 500,
+                    before: events(&["before"]),
                 },
             )
             .at(
@@ -391,20 +391,105 @@ fn an_event_that_a_watcher_did_not_see_is_missed() {
                 Event::Saw {
                     watcher: 3,
                     job: job(),
-                    events: seen.iter().map(|name| (*name).to_owned()).collect(),
+                    events: events(seen),
                 },
             )
             .at(
                 8000,
                 Event::Stored {
                     job: job(),
-                    events: vec![event(400, "before"), event(600, "one"), event(650, "two")],
+                    events: events(&["before", "one", "two"]),
                 },
             );
         over(watch, 9000)
     };
     assert_eq!(play(&["one", "two"]).broken(), vec![]);
     assert_eq!(play(&["two"]).rules(), [Rule::Missed]);
+}
+
+#[test]
+fn an_instance_fails_once_on_a_host_that_fails_everything() {
+    let fails = |host: &str| Event::HostFails {
+        host: host.to_owned(),
+    };
+    let two_runs = |host: &str, again: &str| {
+        good()
+            .at(3000, fails(host))
+            .began(3100, "other", 0, "o.main.0.1.1")
+            .ending(3101, "other", 0, "o.main.0.1.1", Some(1))
+            .began(3200, "other", 0, again)
+            .ending(3201, "other", 0, again, Some(1))
+            .began(4000, "other", 0, "o.main.0.1.3")
+            .ending(4001, "other", 0, "o.main.0.1.3", Some(0))
+    };
+    let judged = |play: Play| {
+        let rules = over(play, 9000).rules();
+        rules.iter().filter(|rule| **rule == Rule::FailedAgain).count()
+    };
+    assert_eq!(judged(two_runs("host-1", "o.main.0.1.2")), 1);
+    // it failed on another host, and another instance may fail there
+    assert_eq!(judged(two_runs("host-2", "o.main.0.1.2")), 0);
+    assert_eq!(judged(two_runs("host-1", "o.main.1.1.1")), 0);
+}
+
+#[test]
+fn an_instance_is_dropped_once_by_an_agent_that_starts_nothing() {
+    let dropped = |run: &str, why: &str| Event::AgentEnded {
+        run: run.to_owned(),
+        how: TaskEnd::NotStarted(why.to_owned()),
+    };
+    let play = |second: &str, why: &str| {
+        let fails = Event::AgentFails {
+            host: "host-1".to_owned(),
+            words: "no room".to_owned(),
+        };
+        let played = good()
+            .at(3000, fails)
+            .at(3100, dropped("o.main.0.1.1", "there is no room"))
+            // told twice
+            .at(3101, dropped("o.main.0.1.1", "there is no room"))
+            .at(3200, dropped(second, why));
+        over(played, 9000).rules()
+    };
+    assert_eq!(play("o.main.0.1.2", "no room"), [Rule::FailedAgain]);
+    assert_eq!(play("o.main.1.1.1", "no room"), []);
+    assert_eq!(play("o.main.0.1.2", "no such user"), []);
+}
+
+#[test]
+fn more_memory_than_a_process_may_take_is_told_and_shown() {
+    let play = |peak: u64| {
+        let began = Event::FaultBegan {
+            fault: 0,
+            name: "hostile-gateway".to_owned(),
+            subject: "gateway-1".to_owned(),
+            blocks: false,
+        };
+        let memory = Event::Memory {
+            process: "gateway-1".to_owned(),
+            before: 40_960,
+            peak,
+            most: 102_400,
+        };
+        let probed = Event::Probed {
+            fault: 0,
+            acknowledged: Some(3020),
+            began: Some(3050),
+        };
+        let started = Event::Started {
+            date: "2026-12-01".to_owned(),
+            machine: "two cores".to_owned(),
+            commit: "abc".to_owned(),
+            shape: "standalone".to_owned(),
+        };
+        let played = good().at(0, started).at(3000, began);
+        over(played.at(3010, memory).at(3100, probed), 9000)
+    };
+    assert_eq!(play(102_400).broken(), vec![]);
+    let more = play(102_401);
+    assert_eq!(more.rules(), [Rule::Memory]);
+    let table = markdown(&count_by_fault(&more.history, &more.broken()));
+    assert!(table.contains("| 101 of 100 MiB |"), "{table}");
 }
 
 #[test]

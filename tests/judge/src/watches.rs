@@ -5,19 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::history::{Event, History};
 use crate::{Broken, Rule};
 
-/// When a job's events were read from storage, and what they were, each with its time.
-type Stored<'a> = (u64, &'a Vec<(u64, String)>);
+/// What a watcher of a job knew: what was there when it began, and what it saw.
+type Known<'a> = BTreeMap<(u32, &'a str), BTreeSet<&'a str>>;
 
 pub(crate) fn judge(history: &History) -> Vec<Broken> {
-    let mut began: BTreeMap<(u32, &str), u64> = BTreeMap::new();
-    let mut seen: BTreeMap<(u32, &str), BTreeSet<&str>> = BTreeMap::new();
-    let mut stored: BTreeMap<&str, Stored<'_>> = BTreeMap::new();
+    let mut known = Known::new();
+    // when a job's events were read in the end, and what they were
+    let mut stored: BTreeMap<&str, (u64, &Vec<String>)> = BTreeMap::new();
     for line in &history.lines {
         match &line.event {
-            Event::WatchBegan { watcher, job, wall } => {
-                began.entry((*watcher, job)).or_insert(*wall);
+            Event::WatchBegan {
+                watcher,
+                job,
+                before: events,
             }
-            Event::Saw { watcher, job, events } => seen
+            | Event::Saw { watcher, job, events } => known
                 .entry((*watcher, job))
                 .or_default()
                 .extend(events.iter().map(String::as_str)),
@@ -27,17 +29,13 @@ pub(crate) fn judge(history: &History) -> Vec<Broken> {
             _ => {}
         }
     }
-    let none = BTreeSet::new();
     let mut broken = Vec::new();
-    for ((watcher, job), since) in began {
+    for ((watcher, job), known) in known {
         let Some((at, events)) = stored.get(job) else {
             continue;
         };
-        let seen = seen.get(&(watcher, job)).unwrap_or(&none);
-        let missed = events
-            .iter()
-            .filter(|(wall, name)| *wall > since && !seen.contains(name.as_str()));
-        broken.extend(missed.map(|(_, name)| {
+        let missed = events.iter().filter(|name| !known.contains(name.as_str()));
+        broken.extend(missed.map(|name| {
             let text = format!("watcher {watcher} of {job} missed {name}");
             Broken::new(Rule::Missed, *at, text)
         }));

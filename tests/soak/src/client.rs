@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use echelon_tests::http::{self, Ask};
-use echelon_tests_judge::{Event, GroupCounts, JobView, Kind, Outcome, Wish, millis_of};
+use echelon_tests_judge::{Event, GroupCounts, JobView, Kind, Outcome, Wish};
 use serde_json::{Value, json};
 
 use crate::clock::monotonic;
@@ -186,11 +186,11 @@ impl Client {
         }
     }
 
-    /// All stored events of a job with their wall times; none when a page was not answered.
+    /// The names of all stored events of a job; none when a page was not answered.
     ///
     /// # Errors
     /// There is no clock.
-    pub fn events(&self, job: &str) -> Result<Option<Vec<(u64, String)>>> {
+    pub fn events(&self, job: &str) -> Result<Option<Vec<String>>> {
         let (mut events, mut token) = (Vec::new(), String::new());
         loop {
             let page = http::escaped(&token);
@@ -200,8 +200,7 @@ impl Client {
                 return Ok(None);
             };
             let listed = list_of(&done.body, "events");
-            let with_time = |event: &Value| Some((millis_of(&text(event, "time"))?, event_name(event)));
-            events.extend(listed.iter().filter_map(with_time));
+            events.extend(listed.iter().map(event_name));
             token = text(&done.body, "nextPageToken");
             // the token of events is for later ones, too: an empty page is the last
             if token.is_empty() || listed.is_empty() {
@@ -270,6 +269,8 @@ impl Client {
                 "name": "main",
                 "instances": job.instances,
                 "command": command,
+                // a host that fails is met by each job
+                "strategy": "spread",
                 "resources": {"cpusMilli": "50", "memoryMib": "16"},
             }],
         }})

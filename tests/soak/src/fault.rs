@@ -45,6 +45,19 @@ pub enum Action {
     Cut,
     /// A link passes requests and loses their answers.
     CutAnswers,
+    /// Each task that begins there ends at once with an error.
+    Failing,
+    /// It starts no task.
+    Broken,
+    /// An operator has its tasks moved away, and takes it back.
+    Drained,
+    /// An operator marks it as gone, for which it ends its tasks. When the fault ends it is started again as a new one.
+    Gone,
+    /// It is killed and loses its work folder. It is started again at once, as a new one at the same address; the tasks
+    /// of the old one live on until their executors give it up.
+    Replaced,
+    /// Its port gets requests of which small ones cause much, and connections that say nothing.
+    Hostile,
 }
 
 /// To what.
@@ -58,7 +71,7 @@ pub enum Subject {
     Shard,
     /// The simulated master of one cluster, with its agents; of real ones the master that leads. Tasks live on.
     Master,
-    /// One agent of one cluster of real Mesos; its tasks live on.
+    /// One agent of one cluster, or its host.
     Agent,
     /// A ZooKeeper server that follows.
     ZooKeeperFollower,
@@ -95,7 +108,7 @@ pub struct Fault {
     pub subject: Subject,
 }
 
-const ACTIONS: [(Action, &str); 16] = [
+const ACTIONS: [(Action, &str); 22] = [
     (Action::Kill, "kill"),
     (Action::Pause, "pause"),
     (Action::Freeze, "freeze"),
@@ -112,6 +125,12 @@ const ACTIONS: [(Action, &str); 16] = [
     (Action::Restored, "restored"),
     (Action::Cut, "cut"),
     (Action::CutAnswers, "cut-answers"),
+    (Action::Failing, "failing"),
+    (Action::Broken, "broken"),
+    (Action::Drained, "drained"),
+    (Action::Gone, "gone"),
+    (Action::Replaced, "replaced"),
+    (Action::Hostile, "hostile"),
 ];
 
 const SUBJECTS: [(Subject, &str); 17] = [
@@ -135,7 +154,7 @@ const SUBJECTS: [(Subject, &str); 17] = [
 ];
 
 /// What CI plays.
-const CI: [&str; 8] = [
+const CI: [&str; 11] = [
     "kill-gateway",
     "kill-manager",
     "kill-shard",
@@ -144,6 +163,9 @@ const CI: [&str; 8] = [
     "pause-cassandra-node",
     "unknown-codes-shard",
     "unreadable-rows-shard",
+    "failing-agent",
+    "broken-agent",
+    "hostile-gateway",
 ];
 
 /// Which processes a soak starts.
@@ -188,6 +210,15 @@ impl Action {
         matches!(self, Self::FullDisk | Self::DamagedFile | Self::MissingFile)
     }
 
+    /// Whether it is done to an agent alone.
+    #[must_use]
+    pub const fn is_of_agent(self) -> bool {
+        matches!(
+            self,
+            Self::Failing | Self::Broken | Self::Drained | Self::Gone | Self::Replaced
+        )
+    }
+
     /// Whether it writes rows by hand.
     #[must_use]
     pub const fn is_of_rows(self) -> bool {
@@ -212,7 +243,13 @@ impl Action {
             | Self::UnreadableRows
             | Self::Restored
             | Self::Cut
-            | Self::CutAnswers => 0,
+            | Self::CutAnswers
+            | Self::Failing
+            | Self::Broken
+            | Self::Drained
+            | Self::Gone
+            | Self::Replaced
+            | Self::Hostile => 0,
         }
     }
 }
@@ -261,10 +298,13 @@ impl Fault {
             .collect()
     }
 
-    /// Whether this kind of Mesos has its subject. Shards find real masters in ZooKeeper, past any proxy.
+    /// Whether it can be done to this kind of Mesos. Shards find real masters in ZooKeeper, past any proxy; all simulated
+    /// agents of a cluster are one process.
     const fn suits(self, mesos: MesosKind) -> bool {
         match self.subject {
-            Subject::Agent => matches!(mesos, MesosKind::Real),
+            Subject::Agent => {
+                matches!(mesos, MesosKind::Real) || matches!(self.action, Action::Failing | Action::Broken)
+            }
             Subject::ShardMaster => matches!(mesos, MesosKind::Simulated),
             _ => true,
         }
@@ -288,7 +328,13 @@ impl Fault {
             return is_cut;
         }
         if self.subject == Subject::Agent {
-            return matches!(self.action, Action::Kill | Action::Pause);
+            return matches!(self.action, Action::Kill | Action::Pause) || self.action.is_of_agent();
+        }
+        if self.action.is_of_agent() {
+            return false;
+        }
+        if self.action == Action::Hostile {
+            return matches!(self.subject, Subject::Gateway | Subject::Manager | Subject::Shard);
         }
         // servers that are not ours are killed and paused; how they end when they are asked is their matter
         let is_role_only = matches!(self.action, Action::Freeze | Action::End) || self.action.sets_clock();
@@ -306,9 +352,12 @@ impl Fault {
         match (text, shape) {
             ("all", _) | ("ci", Shape::Standalone) => return Ok(all),
             ("ci", Shape::Federation) => {
-                let is_of_agents = |fault: &&Self| fault.subject == Subject::Agent;
                 let mut faults = Self::list(&CI.join(","), shape, mesos)?;
-                faults.extend(all.iter().filter(is_of_agents));
+                let of_agents: Vec<Self> = all
+                    .into_iter()
+                    .filter(|fault| fault.subject == Subject::Agent && !faults.contains(fault))
+                    .collect();
+                faults.extend(of_agents);
                 return Ok(faults);
             }
             _ => {}
@@ -338,17 +387,32 @@ impl Fault {
             (Action::Kill | Action::Pause | Action::End | Action::DamagedFile | Action::MissingFile, _) => 5,
             (Action::FullDisk | Action::SlowDisk, _) => 30,
             (Action::ClockAhead | Action::ClockBehind, _) => 10,
+            // longer than what is tried again after a failure waits at first
+            (Action::Failing | Action::Broken, _) => 25,
+            (Action::Hostile, _) => 10,
             (
                 Action::UnknownCodes
                 | Action::UnreadableRows
                 | Action::Restored
                 | Action::Cut
                 | Action::CutAnswers
+                | Action::Drained
+                | Action::Gone
+                | Action::Replaced
                 | Action::RestartAhead,
                 _,
             ) => 20,
             (Action::Freeze, _) => 60,
         })
+    }
+
+    /// Instances of the fresh job that follows its beginning. Many meet a host that fails.
+    #[must_use]
+    pub const fn n_fresh(self) -> u32 {
+        match self.action {
+            Action::Failing | Action::Broken => 40,
+            _ => 1,
+        }
     }
 
     /// Whether this one and another would undo each other, or make each other impossible, when played together.
@@ -363,6 +427,10 @@ impl Fault {
         let mut all = vec![self.subject];
         if self.action == Action::Restored {
             all.extend(SUBJECTS.map(|(subject, _)| subject));
+        }
+        if self.action.is_of_agent() {
+            // an operator's call to a master, and what the simulated one is told, die with it
+            all.push(Subject::Master);
         }
         if self.action.is_of_rows() {
             all.extend([Subject::Manager, Subject::CassandraNode, Subject::Cassandra]);
@@ -418,13 +486,13 @@ mod tests {
         }
         assert_eq!(
             Fault::all(Shape::Federation, MesosKind::Simulated).len(),
-            16 + 9 + 10 + 10 + 2 + 1 + 1
+            16 + 9 + 10 + 10 + 2 + 1 + 1 + 2 + 3
         );
         assert_eq!(
             Fault::list("ci", Shape::Federation, MesosKind::Simulated)
                 .unwrap()
                 .len(),
-            8
+            11
         );
     }
 
@@ -455,10 +523,14 @@ mod tests {
     fn only_real_mesos_has_agents_of_its_own() {
         let names = |text: &str, mesos: MesosKind| Fault::list(text, Shape::Federation, mesos);
         assert!(names("kill-agent,kill-master", MesosKind::Real).is_ok());
-        assert!(names("kill-agent", MesosKind::Simulated).is_err());
+        for name in ["kill-agent", "drained-agent", "gone-agent", "replaced-agent"] {
+            assert!(names(name, MesosKind::Real).is_ok());
+            assert!(names(name, MesosKind::Simulated).is_err());
+        }
+        assert!(names("failing-agent,broken-agent", MesosKind::Simulated).is_ok());
         assert!(names("cut-shard-master", MesosKind::Real).is_err());
         assert!(names("freeze-agent", MesosKind::Real).is_err());
         let n_of_ci = |mesos: MesosKind| names("ci", mesos).unwrap().len();
-        assert_eq!(n_of_ci(MesosKind::Real), n_of_ci(MesosKind::Simulated) + 2);
+        assert_eq!(n_of_ci(MesosKind::Real), n_of_ci(MesosKind::Simulated) + 5);
     }
 }

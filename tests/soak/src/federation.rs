@@ -19,13 +19,16 @@ use echelon_tests::{http, wait};
 use echelon_tests_judge::Event;
 use toml::Table;
 
+use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::fault::{Action, Fault, Subject};
+use crate::hostility::Hostility;
 use crate::recorder::Recorder;
 use crate::stored::Stored;
 use crate::world::{Target, World};
 
 mod backup;
+mod hosts;
 mod mesos;
 mod rows;
 
@@ -45,11 +48,22 @@ pub(crate) const SLOW: u32 = 4;
 /// How long a leader is looked for before any process is taken in its place.
 const LEADS_WITHIN: Duration = Duration::from_secs(20);
 
+/// How a federation is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Cassandra nodes.
+    pub n_cassandra: u8,
+    /// Seconds that clocks of processes are ahead or behind.
+    pub clocks_apart: u16,
+}
+
 /// The federation shape.
 pub struct Federation {
     processes: BTreeMap<String, Process>,
     /// Where each role's processes serve their metrics.
     metrics: BTreeMap<String, SocketAddr>,
+    /// Where they are called, past any proxy.
+    ports: BTreeMap<String, SocketAddr>,
     links: BTreeMap<String, Vec<Proxy>>,
     cassandra: Cassandra,
     /// The disk of the last Cassandra node, or why it has none. After the node, which ends first.
@@ -65,6 +79,12 @@ pub struct Federation {
     read_from: Vec<(PathBuf, usize)>,
     /// Tasks of the lasting services before a backup was put back.
     ran: BTreeSet<String>,
+    /// The clocks of processes.
+    clocks: BTreeMap<String, Clock>,
+    /// Seconds between the clocks of processes.
+    apart: u16,
+    /// What is sent to a process while a fault lasts.
+    hostility: Option<Hostility>,
     /// How often each fault came.
     turns: BTreeMap<String, u32>,
     /// How often the latest fault had come before.
@@ -80,10 +100,11 @@ impl Federation {
     /// # Errors
     /// Something does not start; the error has the end of its log.
     pub fn start(
-        n_cassandra: u8,
+        setting: &Setting,
         recorder: &Arc<Recorder>,
         programs: Option<&MesosPrograms>,
     ) -> Result<Self> {
+        let n_cassandra = setting.n_cassandra;
         let mut disk = None;
         let cassandra = Cassandra::start_in(n_cassandra, |node, folder| {
             // the last node has a disk of its own
@@ -99,6 +120,7 @@ impl Federation {
         let mut federation = Self {
             processes: BTreeMap::new(),
             metrics: BTreeMap::new(),
+            ports: BTreeMap::new(),
             links: BTreeMap::new(),
             cassandra,
             disk,
@@ -109,6 +131,9 @@ impl Federation {
             written: Vec::new(),
             read_from: Vec::new(),
             ran: BTreeSet::new(),
+            clocks: BTreeMap::new(),
+            apart: setting.clocks_apart,
+            hostility: None,
             turns: BTreeMap::new(),
             turn: 0,
             net: LoopbackNet::take()?,
@@ -126,6 +151,8 @@ impl Federation {
         for (cluster, host) in CLUSTERS.into_iter().zip([41, 51]) {
             if federation.mesos.is_empty() {
                 federation.start_master(cluster, host)?;
+            } else {
+                fs::write(federation.dropped(cluster), "")?;
             }
         }
         for host in GATEWAYS {
@@ -163,7 +190,9 @@ impl Federation {
         let mut config = sample("gateway")?;
         self.shared(&mut config, address, self.zookeeper.contact_points());
         config.insert("advertise".into(), text(address));
-        self.start_process(&format!("gateway-{host}"), "gateway", &config, Some(address))
+        let name = format!("gateway-{host}");
+        self.ports.insert(name.clone(), address);
+        self.start_process(&name, "gateway", &config, Some(address))
     }
 
     fn add_cluster(&self, cluster: &str) -> Result<()> {
@@ -194,6 +223,7 @@ impl Federation {
         );
         config.insert("admin".into(), text(admin));
         self.metrics.insert(name.clone(), admin);
+        self.ports.insert(name.clone(), address);
         self.start_process(&name, "resource-manager", &config, Some(admin))
     }
 
@@ -213,6 +243,7 @@ impl Federation {
         config.insert("cluster".into(), text(cluster));
         config.insert("mesos".into(), text(masters));
         self.metrics.insert(name.clone(), admin);
+        self.ports.insert(name.clone(), address);
         self.start_process(&name, "shard", &config, Some(admin))
     }
 
@@ -277,10 +308,12 @@ impl Federation {
         let file = self.work.folder(name)?.join("config.toml");
         fs::write(&file, config.to_string())?;
         let args = [role.to_owned(), "--config".to_owned(), file.display().to_string()];
-        let clock = clock_file(&self.work, name);
+        let ahead = ahead_of(self.clocks.len(), self.apart);
+        let clock = Clock::of(self.work.path(), name, ahead)?;
         let mut process = Role::new(name)
             .args(args)
-            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.to_string_lossy());
+            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.file().to_string_lossy());
+        self.clocks.insert(name.to_owned(), clock);
         if let Some(address) = ready {
             process = process.ready_at(address);
         }
@@ -325,6 +358,12 @@ impl Federation {
         }
         let process = self.processes.get_mut(name);
         Ok(process.with_context(|| format!("no process {name}"))?.server())
+    }
+
+    /// Moves the clock of a process, if it has one of its own.
+    fn set_clock(&self, name: &str, seconds: i64) -> Result<()> {
+        let clock = self.clocks.get(name);
+        clock.map_or(Ok(()), |clock| clock.moved(seconds))
     }
 
     fn disk(&self) -> Result<&Disk> {
@@ -372,8 +411,8 @@ impl World for Federation {
 
     fn agent_logs(&self) -> Vec<PathBuf> {
         if !self.mesos.is_empty() {
-            // real agents write none that tells of tasks
-            return Vec::new();
+            // real agents write none; what stands in for executors of one that is broken does
+            return CLUSTERS.map(|cluster| self.dropped(cluster)).into();
         }
         CLUSTERS.map(|cluster| self.agent_log(cluster)).into()
     }
@@ -428,44 +467,42 @@ impl World for Federation {
     }
 
     fn begin(&mut self, fault: Fault, target: &Target) -> Result<()> {
+        if fault.action.is_of_agent() {
+            return self.begin_at_host(fault.action, target);
+        }
         match fault.action {
             Action::Cut => return self.set_links(target, Mode::Silence),
             Action::CutAnswers => return self.set_links(target, Mode::DropAnswers),
-            Action::Kill
-            | Action::Pause
-            | Action::Freeze
-            | Action::End
-            | Action::ClockAhead
-            | Action::ClockBehind
-            | Action::RestartAhead
-            | Action::FullDisk
-            | Action::DamagedFile
-            | Action::MissingFile => {}
+            Action::Hostile => return self.begin_hostility(target),
             Action::SlowDisk => return self.disk()?.slow(Some(SLOW)),
             Action::UnknownCodes => return self.write_unknown_codes(target),
             Action::UnreadableRows => return self.write_unreadable_rows(target),
             Action::Restored => return self.put_backup_back(),
+            // done to processes
+            _ => {}
         }
         for name in &target.names {
-            let clock = clock_file(&self.work, name);
+            self.set_clock(name, fault.action.clock())?;
             if let Some((mesos, which)) = self.mesos_member(name)? {
                 if let (MesosMember::Agent(_), Action::Kill) = (which, fault.action) {
                     let host = mesos.host(which)?;
                     self.recorder.tell(Event::AgentDown { host })?;
                 }
-                mesos.hold(which, |server| disturb(server, fault.action, &clock))?;
+                mesos.hold(which, |server| disturb(server, fault.action))?;
                 continue;
             }
-            disturb(self.server(name)?, fault.action, &clock)?;
+            disturb(self.server(name)?, fault.action)?;
         }
         Ok(())
     }
 
     fn end(&mut self, fault: Fault, target: &Target) -> Result<()> {
-        if matches!(fault.action, Action::Cut | Action::CutAnswers) {
-            return self.set_links(target, Mode::Pass);
+        if fault.action.is_of_agent() {
+            return self.end_at_host(fault.action, target);
         }
         match fault.action {
+            Action::Cut | Action::CutAnswers => return self.set_links(target, Mode::Pass),
+            Action::Hostile => return self.end_hostility(),
             Action::UnknownCodes => return self.check_unknown_codes(target),
             Action::UnreadableRows => return self.put_rows_back(target),
             Action::SlowDisk => return self.disk()?.slow(None),
@@ -473,16 +510,16 @@ impl World for Federation {
             _ => {}
         }
         for name in &target.names {
-            let clock = clock_file(&self.work, name);
+            self.set_clock(name, 0)?;
             if let Some((mesos, which)) = self.mesos_member(name)? {
-                mesos.release(which, |server| mend(server, fault.action, &clock))?;
+                mesos.release(which, |server| mend(server, fault.action))?;
                 if let (MesosMember::Agent(_), Action::Kill) = (which, fault.action) {
                     let host = mesos.host(which)?;
                     self.recorder.tell(Event::AgentUp { host })?;
                 }
                 continue;
             }
-            mend(self.server(name)?, fault.action, &clock)?;
+            mend(self.server(name)?, fault.action)?;
         }
         Ok(())
     }
@@ -500,42 +537,26 @@ impl World for Federation {
     }
 }
 
-/// Does to a process what a fault does. The file sets the process's clock.
-pub(crate) fn disturb(server: &mut Server, action: Action, clock: &Path) -> Result<()> {
-    if action.sets_clock() {
-        set_clock(clock, action.clock())?;
-    }
+/// Does to a process what a fault does, once its clock is set.
+pub(crate) fn disturb(server: &mut Server, action: Action) -> Result<()> {
     match action {
         Action::Kill => server.kill(),
         Action::Pause | Action::Freeze => server.pause(),
         Action::End => server.terminate(ENDS_WITHIN).map(|_| ()),
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
-        Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
-            bail!("only the standalone shape has a storage file")
-        }
-        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
-        Action::Restored => bail!("a process is no backup"),
+        _ => bail!("{action:?} is not done to a process"),
     }
 }
 
-/// Undoes what a fault did to a process.
-pub(crate) fn mend(server: &mut Server, action: Action, clock: &Path) -> Result<()> {
-    if action.sets_clock() {
-        set_clock(clock, 0)?;
-    }
+/// Undoes what a fault did to a process, once its clock is set back.
+pub(crate) fn mend(server: &mut Server, action: Action) -> Result<()> {
     match action {
         Action::Kill | Action::End => server.start_again(),
         Action::Pause | Action::Freeze => server.resume(),
         Action::RestartAhead => restart(server),
         Action::ClockAhead | Action::ClockBehind => Ok(()),
-        Action::Cut | Action::CutAnswers => bail!("a process is no link"),
-        Action::FullDisk | Action::SlowDisk | Action::DamagedFile | Action::MissingFile => {
-            bail!("only the standalone shape has a storage file")
-        }
-        Action::UnknownCodes | Action::UnreadableRows => bail!("a process is no row"),
-        Action::Restored => bail!("a process is no backup"),
+        _ => bail!("{action:?} is not done to a process"),
     }
 }
 
@@ -544,14 +565,15 @@ fn restart(server: &mut Server) -> Result<()> {
     server.start_again()
 }
 
-/// The file by which a process's clock is set.
-pub(crate) fn clock_file(work: &WorkFolder, name: &str) -> PathBuf {
-    work.path().join(format!("{name}.clock"))
-}
-
-/// Sets a process's clock this far ahead of the machine's, in seconds.
-fn set_clock(file: &Path, ahead: i64) -> Result<()> {
-    fs::write(file, ahead.to_string()).with_context(|| format!("write {}", file.display()))
+/// How far the clock of the nth process is ahead, of which one in three is right, one is ahead and one behind. The two
+/// processes of a role differ, so that a change of leaders moves the clock.
+fn ahead_of(nth: usize, apart: u16) -> i64 {
+    let apart = i64::from(apart);
+    match nth % 3 {
+        0 => 0,
+        1 => apart,
+        _ => -apart,
+    }
 }
 
 fn sample(role: &str) -> Result<Table> {

@@ -10,7 +10,7 @@ use clap::Parser;
 use echelon_tests::servers::MesosPrograms;
 use echelon_tests_judge::History;
 use echelon_tests_soak::fault::{Fault, MesosKind, Shape};
-use echelon_tests_soak::federation::Federation;
+use echelon_tests_soak::federation::{Federation, Setting};
 use echelon_tests_soak::play::{Plan, play, rounds};
 use echelon_tests_soak::recorder::Recorder;
 use echelon_tests_soak::report;
@@ -48,6 +48,9 @@ struct Arguments {
     /// New instances of batch jobs a second
     #[arg(long, default_value_t = 2)]
     load: u32,
+    /// Seconds that the clocks of processes are ahead or behind: one in three is right; federation only
+    #[arg(long, default_value_t = 0)]
+    clocks_apart: u16,
     /// Longest recovery in seconds: from a fault to a fresh job that runs, or from its end where it blocks all
     #[arg(long, default_value_t = 18)]
     recover_within: u64,
@@ -116,7 +119,13 @@ fn soak(arguments: &Arguments) -> Result<History> {
     println!("the history is written to {}", path.display());
     match arguments.shape {
         Shape::Federation => {
-            let mut world = Federation::start(arguments.cassandra, &recorder, programs.as_ref())?;
+            let mut world = {
+                let setting = Setting {
+                    n_cassandra: arguments.cassandra,
+                    clocks_apart: arguments.clocks_apart,
+                };
+                Federation::start(&setting, &recorder, programs.as_ref())?
+            };
             let folder = world.folder("marks")?;
             played(&mut world, &plan, &recorder, (&program, &folder))
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use echelon_tests_judge::{Event, Line};
 use echelon_tests_soak::clock::{monotonic, wall};
+use echelon_tests_soak::marked::failing_path;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A task that its folder is shown.
@@ -45,6 +46,11 @@ fn run() -> Result<()> {
     let work = arguments.next().context("no kind of work is given")?;
     let seconds = arguments.next();
     let _lock = task.lock()?;
+    if task.host_fails()? {
+        task.began()?;
+        task.ending(Some(1))?;
+        bail!("this host fails everything");
+    }
     match (work.as_str(), seconds) {
         ("batch", Some(seconds)) => {
             task.began()?;
@@ -89,6 +95,11 @@ impl Task {
         let lock = File::create(&path).with_context(|| format!("create {}", path.display()))?;
         lock.try_lock()?;
         Ok(lock)
+    }
+
+    /// Whether a fault makes everything fail on this host.
+    fn host_fails(&self) -> Result<bool> {
+        Ok(failing_path(&self.folder, &variable("ECHELON_HOST")?).exists())
     }
 
     fn began(&self) -> Result<()> {

@@ -161,7 +161,7 @@ impl Play<'_> {
             let job = Job {
                 name: format!("probe-{number}"),
                 kind: Kind::Batch,
-                instances: 1,
+                instances: fault.n_fresh(),
                 seconds: "1".to_owned(),
                 cluster: target.cluster.clone(),
             };

@@ -16,9 +16,8 @@ use crate::fault::Shape;
 /// How many breaches of each rule are shown.
 const SHOWN: usize = 10;
 
-/// Breaches that fail a run. A failed try while something is away is no breach, and what watchers miss is
-/// counted until watches lose nothing.
-const HARD: [Rule; 9] = [
+/// Breaches that fail a run. A failed try while something is away is no breach.
+const HARD: [Rule; 13] = [
     Rule::Missing,
     Rule::Again,
     Rule::Twice,
@@ -26,8 +25,12 @@ const HARD: [Rule; 9] = [
     Rule::NotStopped,
     Rule::Wrong,
     Rule::GivenUp,
+    Rule::Missed,
     Rule::Recovery,
     Rule::Agents,
+    Rule::Touched,
+    Rule::FailedAgain,
+    Rule::Memory,
 ];
 
 /// Judges, prints and keeps; whether the run passes.

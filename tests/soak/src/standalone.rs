@@ -14,10 +14,11 @@ use echelon_tests::process::{Process, Role};
 use echelon_tests::work::WorkFolder;
 use serde_json::json;
 
+use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::expect::expect;
 use crate::fault::{Action, Fault};
-use crate::federation::{SLOW, clock_file, disturb, mend};
+use crate::federation::{SLOW, disturb, mend};
 use crate::recorder::Recorder;
 use crate::stored::Stored;
 use crate::world::{Target, World};
@@ -31,6 +32,7 @@ const ADDED_AT_ONCE: u32 = 50;
 /// The standalone shape.
 pub struct Standalone {
     process: Process,
+    clock: Clock,
     /// The disk of its data folder, or why it has none. After the process, which ends first.
     disk: Result<Disk, String>,
     recorder: Arc<Recorder>,
@@ -59,14 +61,15 @@ impl Standalone {
             "--data-dir".to_owned(),
             data.display().to_string(),
         ];
-        let clock = clock_file(&work, "standalone");
+        let clock = Clock::of(work.path(), "standalone", 0)?;
         let process = Role::new("standalone")
             .args(args)
-            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.to_string_lossy())
+            .env("ECHELON_CLOCK_OFFSET_FILE", &clock.file().to_string_lossy())
             .ready_at(address)
             .start(&work)?;
         Ok(Self {
             process,
+            clock,
             disk,
             address,
             recorder: recorder.clone(),
@@ -217,7 +220,7 @@ impl World for Standalone {
     }
 
     fn begin(&mut self, fault: Fault, _target: &Target) -> Result<()> {
-        let clock = clock_file(&self.work, "standalone");
+        self.clock.moved(fault.action.clock())?;
         let (storage, kept) = (self.storage(), self.kept());
         match fault.action {
             Action::FullDisk => {
@@ -237,12 +240,12 @@ impl World for Standalone {
                 fs::rename(&storage, &kept)?;
                 self.is_refused("is missing or empty")
             }
-            action => disturb(self.process.server(), action, &clock),
+            action => disturb(self.process.server(), action),
         }
     }
 
     fn end(&mut self, fault: Fault, _target: &Target) -> Result<()> {
-        let clock = clock_file(&self.work, "standalone");
+        self.clock.moved(0)?;
         match fault.action {
             Action::FullDisk => {
                 let before = self.process.server().pid();
@@ -254,7 +257,7 @@ impl World for Standalone {
                 fs::rename(self.kept(), self.storage())?;
                 self.process.server().start_again()
             }
-            action => mend(self.process.server(), action, &clock),
+            action => mend(self.process.server(), action),
         }
     }
 

@@ -14,7 +14,6 @@ use echelon_tests_judge::Event;
 use serde_json::Value;
 
 use crate::client::{Client, event_name, list_of, text};
-use crate::clock;
 use crate::recorder::Recorder;
 
 /// How long one read of a watch waits before the watcher looks whether it is to end.
@@ -172,15 +171,19 @@ impl Watcher {
                 return Ok(false);
             };
             if !*began {
-                *began = true;
                 self.watched
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .insert(job.to_owned());
+                // what the list lacks is later than the answer, whatever clocks say
+                let Some(before) = self.client.events(job)? else {
+                    return Ok(false);
+                };
+                *began = true;
                 self.recorder.tell(Event::WatchBegan {
                     watcher: self.number,
                     job: job.to_owned(),
-                    wall: clock::wall()?,
+                    before,
                 })?;
             }
             has_ended = matches!(

@@ -1,7 +1,9 @@
 //! A real Mesos: three masters that elect through a ZooKeeper, and agents that run tasks as processes.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,12 @@ const FOLDERS: [&str; 4] = ["sbin", "bin", "libexec/mesos", "."];
 
 /// What an agent starts besides itself; all of it lies in one folder.
 const LAUNCHED: [&str; 3] = ["mesos-containerizer", "mesos-fetcher", "mesos-executor"];
+
+/// What runs tasks for it; the second only where a task comes with others.
+const EXECUTORS: [&str; 2] = ["mesos-executor", "mesos-default-executor"];
+
+/// How long an executor lives on without its agent.
+const RECOVERY: &str = "45secs";
 
 const N_MASTERS: u8 = 3;
 const MASTER_PORT: u16 = 5050;
@@ -101,6 +109,15 @@ pub enum MesosMember {
     Agent(usize),
 }
 
+/// What an agent starts for each task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Executors {
+    /// Those of its Mesos.
+    Good,
+    /// This script in the place of each of them.
+    Script(String),
+}
+
 struct Member {
     server: Server,
     address: SocketAddr,
@@ -120,6 +137,8 @@ pub struct Mesos {
     stop: Arc<AtomicBool>,
     keeper: Option<JoinHandle<()>>,
     zk: String,
+    /// Where the good programs that agents start are.
+    launcher: PathBuf,
     _net: LoopbackNet,
     // last, so that the processes are gone before their files
     _work: WorkFolder,
@@ -176,12 +195,18 @@ impl Mesos {
             let address = SocketAddr::from(net.socket(10 + number, AGENT_PORT));
             let name = format!("agent-{number}");
             let folder = work.folder(&name)?;
+            let launcher = work.folder(&format!("{name}/launcher"))?;
+            for entry in fs::read_dir(&programs.launcher)? {
+                let entry = entry?;
+                symlink(entry.path(), launcher.join(entry.file_name()))?;
+            }
             let mut args = shared_args(address);
             args.extend([
                 format!("--master={zk}"),
                 format!("--work_dir={}", folder.join("data").display()),
                 format!("--runtime_dir={}", folder.join("run").display()),
-                format!("--launcher_dir={}", programs.launcher.display()),
+                format!("--launcher_dir={}", launcher.display()),
+                format!("--recovery_timeout={RECOVERY}"),
                 format!("--resources={}", resources(role)),
                 "--launcher=posix".to_owned(),
                 "--isolation=posix/cpu,posix/mem".to_owned(),
@@ -199,6 +224,7 @@ impl Mesos {
             members: members.clone(),
             stop: stop.clone(),
             zk,
+            launcher: programs.launcher.clone(),
             _net: net,
             _work: work,
         };
@@ -279,6 +305,30 @@ impl Mesos {
     pub fn host(&self, which: MesosMember) -> Result<String> {
         let mut members = lock(&self.members);
         Ok(members.get(which)?.address.ip().to_string())
+    }
+
+    /// Sets what an agent starts for tasks from now on.
+    ///
+    /// # Errors
+    /// There is no such agent, or the file system's.
+    pub fn set_executors(&self, which: MesosMember, executors: &Executors) -> Result<()> {
+        let folder = {
+            let mut members = lock(&self.members);
+            members.get(which)?.server.launch().folder.join("launcher")
+        };
+        for name in EXECUTORS.iter().filter(|name| self.launcher.join(name).is_file()) {
+            // an agent that starts a task now finds one of both
+            let made = folder.join("made");
+            match executors {
+                Executors::Good => symlink(self.launcher.join(name), &made)?,
+                Executors::Script(script) => {
+                    fs::write(&made, script)?;
+                    fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
+                }
+            }
+            fs::rename(&made, folder.join(name))?;
+        }
+        Ok(())
     }
 
     /// Does something to a process. Until [`Mesos::release`] it is not started again when it ends.
@@ -400,8 +450,6 @@ fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

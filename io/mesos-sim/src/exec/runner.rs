@@ -10,7 +10,11 @@ use super::run_log::RunLog;
 use super::sandbox::{Ended, Order, Sandbox};
 use crate::config::Exec;
 use crate::engine::Engine;
-use echelon_proto::mesos::v1::{CheckStatusInfo, ExecutorInfo, check_info, check_status_info, executor_info};
+use echelon_proto::mesos::v1::scheduler::Event;
+use echelon_proto::mesos::v1::task_status::Source;
+use echelon_proto::mesos::v1::{
+    CheckStatusInfo, ExecutorInfo, TaskState, check_info, check_status_info, executor_info,
+};
 use echelon_sim_mesos::Span;
 use echelon_sim_mesos::{Exit, Launch, Run};
 use std::collections::BTreeMap;
@@ -113,6 +117,28 @@ impl Runner {
             tracing::warn!(%error, task = run.task.as_str(), "cannot limit a task's grace; it keeps its own");
         }
         supervisor.terminate();
+    }
+
+    /// Logs a task that its agent tells to have dropped. It is logged again with each repetition of that update.
+    pub(crate) fn note_dropped(&self, event: &Event) {
+        let Some(path) = &self.config.run_log else { return };
+        let Some(status) = event.update.as_ref().map(|update| &update.status) else {
+            return;
+        };
+        if status.state() != TaskState::TaskDropped || status.source() != Source::Agent {
+            return;
+        }
+        let (Some(agent), Some(why)) = (&status.agent_id, &status.message) else {
+            return;
+        };
+        let log = RunLog {
+            path: path.clone(),
+            task: status.task_id.value.clone(),
+            agent: agent.value.clone(),
+        };
+        if let Err(error) = log.ended(Some(&Ended::NotStarted(why.clone()))) {
+            tracing::warn!(task = log.task, %error, "cannot log that a task was dropped");
+        }
     }
 
     fn log(&self, run: &Run) -> Option<RunLog> {

@@ -1,6 +1,6 @@
 //! Tasks as processes: they run, end, fail, are killed, and their files are read.
 
-use crate::client::{Framework, cluster, file, get, operate, task, with_grace};
+use crate::client::{Framework, cluster, file, get, operate, send, task, with_grace};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
 use std::time::Duration;
@@ -144,6 +144,32 @@ async fn what_really_ran_is_logged() {
         (&lines[1]["event"], &lines[1]["how"]["exit"]),
         (&"ended".into(), &3.into())
     );
+}
+
+#[tokio::test]
+async fn what_an_agent_drops_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let mut framework = Framework::subscribe(running.address, None).await;
+    let first = framework.launch(task("first", "exit 0")).await;
+    framework.state("first", TaskState::TaskFinished).await;
+    let agent = &first.value;
+    let body = format!(r#"{{"fault":"starts_fail","agent":"{agent}","message":"no room"}}"#);
+    let request = http::Request::post("/sim/v1/faults")
+        .header("content-type", "application/json")
+        .body(body.into())
+        .unwrap();
+    assert_eq!(send(running.address, request).await.status(), 200);
+    framework.launch(task("dropped", "exit 0")).await;
+    framework.state("dropped", TaskState::TaskDropped).await;
+    let text = std::fs::read_to_string(folder.path().join("runs.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
+    assert_eq!(
+        (&last["task"], &last["agent"]),
+        (&"dropped".into(), &agent.clone().into())
+    );
+    let why = last["how"]["not_started"].as_str().unwrap();
+    assert!(why.contains("no room"), "{text}");
 }
 
 #[tokio::test]
