@@ -11,12 +11,18 @@ mod life;
 mod loss;
 #[path = "e2e/marks.rs"]
 mod marks;
+#[path = "mesos/other.rs"]
+mod other;
 #[path = "mesos/pair.rs"]
 mod pair;
+#[path = "mesos/platform.rs"]
+mod platform;
 #[path = "mesos/reserved.rs"]
 mod reserved;
 #[path = "mesos/same.rs"]
 mod same;
+#[path = "mesos/shared.rs"]
+mod shared;
 
 use std::time::Duration;
 
