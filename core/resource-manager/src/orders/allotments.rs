@@ -6,6 +6,8 @@
 //! What is unavailable for another reason counts as well, wherever it is: allotments are raised only by what
 //! the limit leaves beside it. A shard subtracts its own unavailable instances from its allotment. So it may
 //! always have an allotment for as many as these: with it the shard replaces what is down, and nothing else.
+//! It has none for what is down and leaves its cluster. The shard does not replace that, and once it has gone,
+//! the shard would restart another instance with such an allotment.
 //!
 //! The drain of a cluster needs an allotment, too. It is given to no shard: the resource manager decides what
 //! leaves, as soon as the others have confirmed that they have less.
@@ -37,6 +39,8 @@ pub struct Holder {
     pub allocated: u64,
     /// Instances there that are unavailable, as its shard subtracts them from its allotment.
     pub down: u64,
+    /// Instances that leave. Any of them may be among those that are down.
+    pub leaving: u64,
     /// Instances there that count as unavailable and that its shard does not subtract: they leave, have come
     /// and have not begun, or nobody knows what became of them.
     pub missing: u64,
@@ -46,6 +50,11 @@ impl Holder {
     /// The most of its instances that may be unavailable with this allotment.
     fn lost(&self, allotment: u64) -> u64 {
         allotment.max(self.down).saturating_add(self.missing)
+    }
+
+    /// Instances that are down and certain to stay, so that its shard replaces them.
+    const fn down_and_staying(&self) -> u64 {
+        self.down.saturating_sub(self.leaving)
     }
 }
 
@@ -76,7 +85,7 @@ pub fn divide(limit: u64, holders: &[Holder]) -> Vec<u64> {
         let lost_elsewhere = lost.saturating_sub(h.lost(h.allocated));
         // What is down there already makes nothing more unavailable.
         let most = limit.saturating_sub(lost_elsewhere.saturating_add(h.missing));
-        let most = most.max(h.down).min(limit.saturating_sub(others));
+        let most = most.max(h.down_and_staying()).min(limit.saturating_sub(others));
         let part = n.min(h.given.max(most));
         let next = h.allocated.max(part);
         allocated = others.saturating_add(next);
@@ -109,7 +118,7 @@ fn wanted(limit: u64, holders: &[Holder]) -> Vec<u64> {
     let rest = give(left, &|i, h| h.instances.saturating_sub(at(&first, i)));
     let fresh: Vec<u64> = first.iter().zip(rest).map(|(a, b)| a + b).collect();
     let left = kept.saturating_sub(fresh.iter().sum());
-    let down = give(left, &|_, h| h.down);
+    let down = give(left, &|_, h| h.down_and_staying());
     fresh.iter().zip(down).map(|(a, b)| a + b).collect()
 }
 
@@ -165,6 +174,7 @@ fn drain_holder(facts: &FederationFacts, id: JobId, job: &JobView, group: &Group
         given: 0,
         allocated: 0,
         down: 0,
+        leaving: 0,
         missing: 0,
     }
 }
@@ -251,6 +261,7 @@ fn holder(
         given: line.map_or(0, |l| l.granted()).min(allocated),
         allocated,
         down,
+        leaving: leaving(facts, (id, job, group), cluster),
         missing,
     }
 }
@@ -259,6 +270,17 @@ fn holder(
 fn runs_for_ever(job: &JobView, group: &GroupName) -> bool {
     let spec = job.spec.as_deref();
     spec.is_some_and(|spec| spec.group(group).is_some_and(|g| g.runs_for_ever(spec.kind)))
+}
+
+/// Instances that leave a cluster.
+fn leaving(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
+    let (id, job, group) = of;
+    let slices = job.slices();
+    let here = slices
+        .iter()
+        .filter(|(key, _)| key.group == *group && key.cluster == *cluster);
+    here.map(|(key, ranges)| facts.count(id, key, ranges).leaving)
+        .sum()
 }
 
 /// Instances that leave a cluster, and those that have come to it and have not begun, although they may, or although a

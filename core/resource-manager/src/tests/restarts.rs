@@ -441,6 +441,35 @@ fn a_drain_takes_its_units_from_the_allotments_of_restarts() {
     assert_eq!(case.all_outdated(job), [0, 0, 0]);
 }
 
+/// What a drain stops is unavailable before it has gone. With an allotment for it its shard would restart another
+/// one as soon as it has.
+#[test]
+fn no_allotment_is_given_for_what_a_drain_stops() {
+    let mut case = Case::with(&[("a", 8), ("b", 8)]);
+    let job = case.job(1, service(4).spread());
+    case.shard("b").stubborn = true;
+    case.desire("b", DesiredState::Draining);
+    case.run_for(Span::seconds(3));
+    assert_eq!(case.ranges(job), "0-1@a.1 2@b.1 3@b.1>a");
+    case.restart_job(job);
+    case.at("b", |shard, now| {
+        let leaves = RangeSet::from_iter([InstanceRange::one(InstanceNumber(3))]);
+        shard.unready.insert(job, leaves);
+        shard.work(now)
+    });
+    case.run_for(Span::seconds(3));
+    let parts = ["a", "b"].map(|name| case.shard(name).part(job, &main_group()).1);
+    assert_eq!(parts, [0, 0]);
+    case.shard("b").stubborn = false;
+    case.at("b", |shard, now| {
+        shard.unready.clear();
+        shard.work(now)
+    });
+    case.run_for(Span::minutes(1));
+    assert_eq!(case.active(job), [("a", 4)]);
+    assert_eq!(case.all_outdated(job), [0, 0]);
+}
+
 #[test]
 fn a_drain_that_finds_no_capacity_holds_up_no_restart() {
     let mut case = Case::with(&[("a", 2), ("b", 2)]);
@@ -512,8 +541,8 @@ fn a_job_that_is_not_to_run_has_no_parts() {
 fn holder() -> impl Strategy<Value = Holder> {
     let reach = prop_oneof![3 => Just(Reach::Open), 1 => Just(Reach::Cut), 1 => Just(Reach::Unheard)];
     let numbers = (0u64..9, 0u64..9, 0u64..5, 0u64..5);
-    let lost = prop_oneof![2 => Just((0, 0)), 1 => (0u64..4, 0u64..3)];
-    (reach, numbers, lost).prop_map(|(reach, numbers, (down, missing))| {
+    let lost = prop_oneof![2 => Just((0, 0, 0)), 1 => (0u64..4, 0u64..3, 0u64..3)];
+    (reach, numbers, lost).prop_map(|(reach, numbers, (down, leaving, arriving))| {
         let (instances, outdated, given, more) = numbers;
         Holder {
             reach,
@@ -522,7 +551,8 @@ fn holder() -> impl Strategy<Value = Holder> {
             given,
             allocated: given + more,
             down,
-            missing,
+            leaving,
+            missing: leaving + arriving,
         }
     })
 }
@@ -565,8 +595,9 @@ proptest! {
         if sum(&before) <= limit && is_whole {
             prop_assert_eq!(sum(&last), limit.saturating_sub(closed).min(usable));
         }
-        // Where outdated runs are down, one of them at least can be replaced.
-        let is_stuck = |(h, _): &(&Holder, &u64)| h.reach == Reach::Open && h.outdated.min(h.down) > 0;
+        // Where outdated runs are down and stay, one of them at least can be replaced.
+        let stays_down = |h: &Holder| h.outdated.min(h.down.saturating_sub(h.leaving));
+        let is_stuck = |(h, _): &(&Holder, &u64)| h.reach == Reach::Open && stays_down(h) > 0;
         let stuck: Vec<u64> = holders.iter().zip(&last).filter(is_stuck).map(|(_, n)| *n).collect();
         if sum(&before) <= limit && closed < limit && !stuck.is_empty() {
             prop_assert!(sum(&last) > 0, "{stuck:?}");
