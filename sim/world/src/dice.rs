@@ -32,6 +32,8 @@ pub struct Dice {
     pub federation: Die,
     /// How wrong the clocks of processes are.
     pub clocks: Die,
+    /// How far apart the reports of shards are.
+    pub reports: Die,
 }
 
 /// One stream.
@@ -60,6 +62,7 @@ impl Dice {
             silences: die(10),
             federation: die(11),
             clocks: die(12),
+            reports: die(13),
         }
     }
 }

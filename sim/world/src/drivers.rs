@@ -170,6 +170,7 @@ impl World {
             seed: self.dice.seeds.below(u64::MAX),
             timing: shard::Timing {
                 lease: LEASE,
+                report_apart: self.options.report_apart,
                 ..shard::Timing::default()
             },
             reserves: true,

@@ -6,7 +6,7 @@
 //! gateways are at any of them. Partitions divide two of these sites, one way or both ways (`sites.rs`).
 //!
 //! The clock of each process is set wrong by up to 10 s, and goes too fast or too slow by up to 1 %
-//! (`clocks.rs`).
+//! (`clocks.rs`). Shards report changes 20 to 200 ms apart, another distance in each world.
 //!
 //! The judges read what agents ran, and what the world did. They read no record of the product, with one
 //! exception: what it shows to people is compared with the truth.
@@ -54,6 +54,9 @@ const LOOK: Span = Span::millis(250);
 /// Fewest and most clusters at first.
 const FEWEST_CLUSTERS: usize = 2;
 const MOST_CLUSTERS: usize = 6;
+/// How far apart the reports of changes are, which no safety may depend on.
+const LEAST_APART: Span = Span::millis(20);
+const MOST_APART: Span = Span::millis(201);
 
 /// What is noted to judge by.
 #[derive(Debug, Default)]
@@ -135,7 +138,7 @@ pub struct FederationEnd {
     pub outcome: Outcome,
 }
 
-/// The number of clusters is drawn, if the world is such a one.
+/// The number of clusters, and the distance between reports, are drawn, if the world is such a one.
 pub(crate) fn drawn(options: Options, dice: &mut Dice) -> Options {
     if !options.federated {
         return options;
@@ -143,6 +146,7 @@ pub(crate) fn drawn(options: Options, dice: &mut Dice) -> Options {
     let more = dice.federation.index(MOST_CLUSTERS - FEWEST_CLUSTERS + 1);
     Options {
         clusters: FEWEST_CLUSTERS + more,
+        report_apart: dice.reports.span(LEAST_APART, MOST_APART),
         ..options
     }
 }

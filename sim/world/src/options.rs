@@ -28,6 +28,8 @@ pub struct Options {
     pub bounded: u32,
     /// How long grants hold.
     pub lease: Span,
+    /// A shard reports changes so long after those before. It is drawn in worlds of many clusters.
+    pub report_apart: Span,
     /// Users' jobs.
     pub jobs: usize,
     /// Instances of a service of one more user, which asks for nothing else; 0: there is none.
@@ -117,6 +119,7 @@ impl Options {
             more_pools: &[],
             bounded: 0,
             lease: Span::minutes(10),
+            report_apart: Span::millis(100),
             jobs: 2,
             lasting: 0,
             daemons: 0,
@@ -185,6 +188,7 @@ impl Options {
             more_pools: &["/a", "/a/x", "/a/y", "/b"],
             bounded: 400,
             lease: Span::minutes(10),
+            report_apart: Span::millis(100),
             jobs: 4,
             lasting: 0,
             daemons: 0,
