@@ -68,6 +68,10 @@ fn act(api: &AgentApi, call: &Call) -> Result<Response, Refusal> {
             let state = api.engine.view(|cluster| cluster.get_agent_state(&api.id));
             state.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "Agent not found"))
         }
+        (call::Type::GetFlags, ..) => {
+            let flags = api.engine.view(|cluster| cluster.get_agent_flags(&api.id));
+            flags.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "Agent not found"))
+        }
         (call::Type::ListFiles, Some(part), _) => {
             let file_infos = files::list(&api.root, &part.path).map_err(|error| refusal(&error))?;
             let list_files = Some(response::ListFiles { file_infos });

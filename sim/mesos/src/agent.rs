@@ -29,8 +29,9 @@ pub(crate) struct Agent {
     pub spec: AgentSpec,
     /// Its process lives.
     pub up: bool,
-    /// A fault ended its process and left its tasks running: an executor whose command ends meanwhile ends unreported.
-    pub stopped: bool,
+    /// Since when its executors are without it: its process has ended and left its tasks running. An executor whose command
+    /// ends meanwhile ends unreported.
+    pub stopped_at: Option<Timestamp>,
     /// The network lets it talk to the master.
     pub linked: bool,
     pub tasks: BTreeMap<TaskKey, AgentTask>,
@@ -207,7 +208,7 @@ impl Agent {
             id,
             spec,
             up: true,
-            stopped: false,
+            stopped_at: None,
             linked: true,
             tasks: BTreeMap::new(),
             executors: BTreeMap::new(),

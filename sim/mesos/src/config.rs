@@ -26,6 +26,10 @@ pub struct Config {
     pub agent_reregister_timeout: Span,
     /// Agents return within this time after a new master has finished its recovery, each at a random moment.
     pub agent_reregister_spread: Span,
+    /// How long executors of a framework that checkpoints wait for their agent (`--recovery_timeout`, 15 min).
+    pub recovery_timeout: Span,
+    /// How long an executor that has to end may take (`--executor_shutdown_grace_period`, 5 s).
+    pub executor_shutdown_grace: Span,
     /// Who runs tasks.
     pub executors: Executors,
     /// Whether changes are handed out as records to keep ([`crate::Output::Store`]).
@@ -83,6 +87,8 @@ impl Default for Config {
             agent_timeout: Span::seconds(75),
             agent_reregister_timeout: Span::minutes(10),
             agent_reregister_spread: Span::seconds(1),
+            recovery_timeout: Span::minutes(15),
+            executor_shutdown_grace: Span::seconds(5),
             executors: Executors::Virtual(Virtual::default()),
             durable: false,
         }

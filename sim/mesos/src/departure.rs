@@ -1,14 +1,17 @@
 //! Agents that are removed rather than lost: their machine goes down for maintenance, they unregister, or a new agent
 //! takes their address. The master forgets them, so their tasks are unknown from then on (rules R115, R130, S22b).
 
-use crate::agent::Contact;
+use crate::agent::{Agent, Contact, Phase};
 use crate::cluster::Cluster;
-use crate::config::AgentSpec;
+use crate::config::{AgentSpec, Executors};
 use crate::event;
 use crate::id::AgentId;
 use crate::membership::lost_status;
+use crate::output::Output;
 use crate::store::StoreKey;
-use echelon_core_model::time::Timestamp;
+use crate::timers::Timer;
+use crate::update::run_of;
+use echelon_core_model::time::{Span, Timestamp};
 use echelon_proto::mesos::v1::TaskState;
 use echelon_proto::mesos::v1::task_status::Reason;
 
@@ -30,7 +33,78 @@ impl Cluster {
         };
         let registered = self.contact(&old).is_some_and(Contact::is_registered);
         if registered && self.agents.get(&old).is_some_and(|agent| !agent.up) {
+            self.leave_executors(&old);
             self.remove_agent(&old, "a new agent registered at the same address", now);
+        }
+    }
+
+    /// The executors of an agent that is never back wait for it nevertheless.
+    fn leave_executors(&mut self, id: &AgentId) {
+        let agent = self.agents.get_mut(id);
+        let Some(agent) = agent.filter(|agent| agent.stopped_at.is_some()) else {
+            return;
+        };
+        if matches!(self.config.executors, Executors::Virtual(_)) {
+            let left = Agent {
+                tasks: std::mem::take(&mut agent.tasks),
+                up: false,
+                stopped_at: agent.stopped_at,
+                ..Agent::new(id.clone(), agent.spec.clone())
+            };
+            self.departed.insert(id.clone(), left);
+        }
+    }
+
+    /// Executors without their agent end by themselves when they have waited for so long, within their grace.
+    pub(crate) fn await_executors(&mut self, id: &AgentId, wait: Span, now: Timestamp) {
+        let Some(since) = self.agents.get(id).and_then(|agent| agent.stopped_at) else {
+            return;
+        };
+        let grace = self.config.executor_shutdown_grace;
+        let at = since.plus(wait).plus(grace).max(now);
+        self.timers.set(at, Timer::ExecutorsEnd(id.clone(), since));
+    }
+
+    /// An agent ends and has its executors end, within their grace.
+    pub(crate) fn end_agent(&mut self, id: &AgentId, now: Timestamp) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.up = false;
+            agent.stopped_at = Some(now);
+        }
+        self.await_executors(id, Span::ZERO, now);
+    }
+
+    pub(crate) fn executors_end(&mut self, id: &AgentId, since: Timestamp) {
+        let grace = self.config.executor_shutdown_grace;
+        let is_meant = |agent: &Agent| agent.stopped_at == Some(since);
+        if self.departed.get(id).is_some_and(is_meant) {
+            self.departed.remove(id);
+        }
+        if !self.agents.get(id).is_some_and(is_meant) {
+            return;
+        }
+        if self.contact(id) == Some(Contact::Gone) {
+            return self.shut_agent_down(id);
+        }
+        let Some(agent) = self.agents.get_mut(id) else {
+            return;
+        };
+        let live = agent
+            .tasks
+            .iter_mut()
+            .filter(|(_, task)| task.phase != Phase::Ended);
+        match self.config.executors {
+            Executors::Virtual(_) => {
+                live.for_each(|(_, task)| task.phase = Phase::Lost);
+                agent.executors.clear();
+            }
+            Executors::External => {
+                let kills = live.map(|((framework, name), task)| Output::Kill {
+                    run: run_of(id, framework, name, task),
+                    grace,
+                });
+                self.out.extend(kills);
+            }
         }
     }
 

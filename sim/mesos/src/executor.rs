@@ -54,7 +54,10 @@ impl Cluster {
 
     /// Reports that a task has ended.
     pub fn exited(&mut self, run: &Run, exit: &Exit, now: Timestamp) {
-        let stopped = self.agents.get(&run.agent).is_some_and(|agent| agent.stopped);
+        let stopped = self
+            .agents
+            .get(&run.agent)
+            .is_some_and(|agent| agent.stopped_at.is_some());
         let Some(task) = self.agent_task(run) else { return };
         let killed = task.phase == Phase::Killing;
         let began = task.phase != Phase::Launching;

@@ -1,6 +1,6 @@
 //! Agents that come and go: killed, cut off, back in time, given up, marked gone (section 9 of the rules, S17 to S19).
 
-use crate::agent::{Contact, Phase};
+use crate::agent::{Agent, Contact, Phase};
 use crate::cluster::Cluster;
 use crate::config::Executors;
 use crate::event;
@@ -33,7 +33,7 @@ impl Cluster {
             return false;
         };
         agent.up = false;
-        agent.stopped = tasks == Tasks::Live;
+        agent.stopped_at = (tasks == Tasks::Live).then(|| agent.stopped_at.unwrap_or(now));
         if tasks == Tasks::Die {
             for task in agent.tasks.values_mut().filter(|task| task.phase != Phase::Ended) {
                 task.phase = Phase::Lost;
@@ -52,6 +52,9 @@ impl Cluster {
             now.plus(self.config.agent_timeout),
             Timer::AgentTimeout(id.clone()),
         );
+        if tasks == Tasks::Live {
+            self.await_executors(id, self.config.recovery_timeout, now);
+        }
         true
     }
 
@@ -82,7 +85,7 @@ impl Cluster {
         }
         if let Some(agent) = self.agents.get_mut(id) {
             agent.up = true;
-            agent.stopped = false;
+            agent.stopped_at = None;
         }
         self.repeat_kills(id);
         self.reregister(id, now);
@@ -137,7 +140,12 @@ impl Cluster {
             return true;
         }
         self.give_up(id, None, "Agent has been marked gone", now);
-        self.shut_agent_down(id);
+        let is_told = self.agents.get(id).is_some_and(Agent::is_reachable);
+        if is_told && matches!(self.config.executors, Executors::Virtual(_)) {
+            self.end_agent(id, now);
+        } else {
+            self.shut_agent_down(id);
+        }
         true
     }
 

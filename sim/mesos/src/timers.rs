@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Reregister(AgentId),
     /// An agent has not answered pings for too long.
     AgentTimeout(AgentId),
+    /// Executors that are without their agent since that moment have ended at the latest.
+    ExecutorsEnd(AgentId, Timestamp),
     /// A recovered agent has not come back.
     RecoveredAgentTimeout(AgentId),
     /// A disconnected framework is removed.

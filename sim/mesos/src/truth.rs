@@ -34,21 +34,27 @@ impl Cluster {
 
     /// Every task that has a process, on agents that anybody can or cannot reach.
     pub fn live_tasks(&self) -> impl Iterator<Item = (&AgentId, &TaskId)> {
-        self.agents.values().flat_map(|agent| {
-            let live = agent.tasks.iter().filter(move |(_, task)| lives(task.phase));
-            live.map(|((_, name), _)| (&agent.id, name))
-        })
+        self.agents
+            .values()
+            .chain(self.departed.values())
+            .flat_map(|agent| {
+                let live = agent.tasks.iter().filter(move |(_, task)| lives(task.phase));
+                live.map(|((_, name), _)| (&agent.id, name))
+            })
     }
 
     /// Every task with a process that was not told to end, on agents that anybody can or cannot reach.
     pub fn running_tasks(&self) -> impl Iterator<Item = (&AgentId, &TaskId)> {
-        self.agents.values().flat_map(|agent| {
-            let running = agent
-                .tasks
-                .iter()
-                .filter(|(_, task)| task.phase == Phase::Running);
-            running.map(|((_, name), _)| (&agent.id, name))
-        })
+        self.agents
+            .values()
+            .chain(self.departed.values())
+            .flat_map(|agent| {
+                let running = agent
+                    .tasks
+                    .iter()
+                    .filter(|(_, task)| task.phase == Phase::Running);
+                running.map(|((_, name), _)| (&agent.id, name))
+            })
     }
 
     /// Agents whose live tasks together hold more than the agent has, or more than it lends: ordinary or revocable room is

@@ -7,6 +7,7 @@ use crate::event;
 use crate::framework::{Framework, Silent, Task, is_terminal};
 use crate::id::{AgentId, ExecutorId, FrameworkId, TaskId};
 use crate::update::executor_of;
+use echelon_core_model::time::Span;
 use echelon_proto::mesos::v1;
 use echelon_proto::mesos::v1::master::response::{self, get_agents, get_frameworks};
 use echelon_proto::mesos::v1::{AgentInfo, Resource, agent as agent_api, master};
@@ -127,6 +128,37 @@ impl Cluster {
         })
     }
 
+    /// The answer of an agent's GET_FLAGS, with the flags that are simulated; `None` when its process is not there.
+    #[must_use]
+    pub fn get_agent_flags(&self, id: &AgentId) -> Option<agent_api::Response> {
+        let agent = self.agents.get(id).filter(|agent| agent.up)?;
+        let flag = |name: &str, value: String| v1::Flag {
+            name: name.to_owned(),
+            value: Some(value),
+        };
+        let grace = self.config.executor_shutdown_grace;
+        let flags = vec![
+            flag("executor_shutdown_grace_period", duration_text(grace)),
+            flag("hostname", agent.spec.hostname.clone()),
+            flag("ip", agent.spec.ip.clone()),
+            flag("port", agent.spec.port.to_string()),
+            flag("recovery_timeout", duration_text(self.config.recovery_timeout)),
+        ];
+        Some(agent_api::Response {
+            r#type: Some(agent_api::response::Type::GetFlags.into()),
+            get_flags: Some(agent_api::response::GetFlags { flags }),
+            ..Default::default()
+        })
+    }
+
+    /// The agent whose process listens at an address.
+    #[must_use]
+    pub fn agent_at(&self, ip: &str, port: u16) -> Option<&AgentId> {
+        let mut up = self.agents.values().filter(|agent| agent.is_reachable());
+        let found = up.find(|agent| agent.spec.ip == ip && agent.spec.port == port);
+        found.map(|agent| &agent.id)
+    }
+
     fn agents_view(&self) -> response::GetAgents {
         let mut view = response::GetAgents::default();
         for (id, member) in &self.master.members {
@@ -243,6 +275,25 @@ impl Cluster {
             .frameworks
             .get(framework)
             .map_or(0, |known| known.offers.len())
+    }
+}
+
+/// A duration as Mesos writes it, in the largest unit in which it is whole.
+fn duration_text(span: Span) -> String {
+    let units = [
+        ("weeks", 604_800_000),
+        ("days", 86_400_000),
+        ("hrs", 3_600_000),
+        ("mins", 60_000),
+        ("secs", 1000),
+    ];
+    let whole = units
+        .iter()
+        .find(|(_, millis)| span.0 > 0 && span.0.is_multiple_of(*millis));
+    match whole {
+        Some((unit, millis)) => format!("{}{unit}", span.0 / millis),
+        None if span == Span::ZERO => "0ns".to_owned(),
+        None => format!("{}ms", span.0),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Tasks as processes: they run, end, fail, are killed, and their files are read.
 
-use crate::client::{Framework, cluster, file, get, operate, send, task, with_grace};
+use crate::client::{Framework, cluster, file, get, operate, send, task, whole, with_grace};
 use echelon_proto::mesos::v1::TaskState;
+use echelon_proto::mesos::v1::agent::Response;
 use echelon_proto::mesos::v1::task_status::Reason;
+use prost::Message as _;
 use std::time::Duration;
 
 #[tokio::test]
@@ -206,6 +208,33 @@ async fn files_are_listed_and_read_by_the_v1_calls() {
         .await
         .text();
     assert!(size.contains(r#""offset":10"#), "{size}");
+}
+
+#[tokio::test]
+async fn an_agent_tells_its_flags_in_both_encodings() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _shutdown) = cluster(folder.path()).await;
+    let (_, agent) = running.agents[0];
+    let question = r#"{"type":"GET_FLAGS"}"#;
+    let told = operate(agent, question).await.text();
+    for part in [
+        r#""type":"GET_FLAGS""#,
+        r#"{"name":"recovery_timeout","value":"15mins"}"#,
+        r#"{"name":"executor_shutdown_grace_period","value":"5secs"}"#,
+        &format!(r#"{{"name":"port","value":"{}"}}"#, agent.port()),
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    let request = http::Request::post("/api/v1")
+        .header("content-type", "application/json")
+        .header("accept", "application/x-protobuf")
+        .body(http_body_util::Full::new(bytes::Bytes::from(question)))
+        .unwrap();
+    let answer = whole(send(agent, request).await).await;
+    let response = Response::decode(&answer.body[..]).unwrap();
+    let flags = response.get_flags.unwrap().flags;
+    let value = flags.iter().find(|flag| flag.name == "recovery_timeout");
+    assert_eq!(value.unwrap().value(), "15mins");
 }
 
 #[tokio::test]

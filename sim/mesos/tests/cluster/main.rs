@@ -17,3 +17,4 @@ mod leaks;
 mod operations;
 mod operators;
 mod probes;
+mod waiting_executors;
