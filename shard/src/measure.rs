@@ -283,6 +283,7 @@ const fn call_kind(call: &Call) -> &'static str {
         Call::DrainAgent { .. } => "drain_agent",
         Call::ReactivateAgent { .. } => "reactivate_agent",
         Call::ListAgents => "list_agents",
+        Call::ReadFlags { .. } => "read_flags",
         Call::Discard { .. } => "discard",
         Call::AcknowledgeOperation { .. } => "acknowledge_operation",
         Call::Kill { .. } => "kill",
@@ -307,6 +308,7 @@ const fn event_kind(event: &Heard) -> &'static str {
         Heard::Operated(_) => "operated",
         Heard::Agents { .. } => "agents",
         Heard::Unlisted { .. } => "unlisted",
+        Heard::Flags { .. } => "flags",
         Heard::CallFailed { .. } => "call_failed",
     }
 }

@@ -277,9 +277,12 @@ impl Hosts {
         away && self.replaced.contains(host)
     }
 
-    /// Agents of which that has become known since this was last asked.
+    /// Agents of which that has become known since this was last asked, or what the flags at their address
+    /// say.
     pub fn take_replaced(&mut self) -> Vec<HostId> {
-        std::mem::take(&mut self.newly_replaced)
+        let mut news = std::mem::take(&mut self.newly_replaced);
+        news.extend(self.flags.take_news());
+        news
     }
 
     /// Notes agents that a list does not name, and whose name and address another one has.
@@ -294,6 +297,7 @@ impl Hosts {
         let replaced = self.records.iter().filter(of_list).map(|(id, _)| id.clone());
         let replaced: BTreeSet<HostId> = replaced.collect();
         self.replaced.retain(|id| !named.contains(id));
+        self.flags.retain(|id| !named.contains(id));
         let new: Vec<HostId> = replaced.difference(&self.replaced).cloned().collect();
         new.iter().for_each(|host| self.on_lost(host, now));
         self.newly_replaced.extend(new);

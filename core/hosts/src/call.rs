@@ -180,6 +180,13 @@ pub enum Call {
     },
     /// Have the master list all its agents: how large they are, and what is taken of them. A call of the operator API.
     ListAgents,
+    /// Ask an agent for its flags. A call of the operator API of that agent.
+    ReadFlags {
+        /// The agent that was replaced: what the answer is for.
+        host: HostId,
+        /// Where the agent listens that is there now.
+        address: String,
+    },
     /// Ask for the state of these tasks; of all that the master tracks when empty.
     Reconcile {
         /// Tasks with their agents.
@@ -193,7 +200,10 @@ impl Call {
     pub const fn is_operator(&self) -> bool {
         matches!(
             self,
-            Self::DrainAgent { .. } | Self::ReactivateAgent { .. } | Self::ListAgents
+            Self::DrainAgent { .. }
+                | Self::ReactivateAgent { .. }
+                | Self::ListAgents
+                | Self::ReadFlags { .. }
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::reserved::{Reservations, ReservedRoom, all_ports};
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::gone::AgentTimes;
 use echelon_core_model::health::MasterId;
 use echelon_core_model::platform::EndSource;
 use echelon_core_model::{HostId, PortSet, Resources, Timestamp, VolumeId};
@@ -247,6 +248,13 @@ pub enum Event {
     Unlisted {
         /// What it said.
         why: String,
+    },
+    /// What the flags say at the address of an agent that was replaced.
+    Flags {
+        /// The agent that was replaced.
+        host: HostId,
+        /// How soon its executors end.
+        times: AgentTimes,
     },
     /// A call was refused or its outcome is unknown.
     CallFailed {

@@ -7,6 +7,7 @@ use crate::call::{Call, Launch};
 use crate::config::Config;
 use crate::drains::Drains;
 use crate::event::OfferId;
+use crate::flags::FlagQuestions;
 use crate::ledger::{Ledger, Need};
 use crate::pools::Pools;
 use crate::record::Record;
@@ -57,6 +58,8 @@ pub struct Hosts {
     pub(crate) replaced: BTreeSet<HostId>,
     /// Those of them that were not asked for yet.
     pub(crate) newly_replaced: Vec<HostId>,
+    /// What is known of the flags of agents that were replaced.
+    pub(crate) flags: FlagQuestions,
     pub(crate) changed: BTreeSet<HostId>,
     /// Hosts of which something else than their offers has changed since placement was last shown them.
     pub(crate) touched: BTreeSet<HostId>,
@@ -103,6 +106,7 @@ impl Hosts {
             sharing: Sharing::default(),
             replaced: BTreeSet::new(),
             newly_replaced: Vec::new(),
+            flags: FlagQuestions::default(),
             changed: BTreeSet::new(),
             touched: BTreeSet::new(),
             news: 0,
@@ -471,6 +475,7 @@ impl Hosts {
             self.volumes.forget(&id);
             self.stock.forget(&id);
             self.replaced.remove(&id);
+            self.flags.forget(&id);
             self.changed.remove(&id);
             self.touch(&id);
             self.news += 1;

@@ -16,6 +16,7 @@ mod capacity;
 pub mod config;
 mod drains;
 pub mod event;
+mod flags;
 pub mod hosts;
 mod ledger;
 mod maintenance;

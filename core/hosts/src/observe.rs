@@ -22,6 +22,9 @@ impl Hosts {
                 if matches!(call, Call::ListAgents) {
                     return self.listing.failed(now);
                 }
+                if let Call::ReadFlags { host, .. } = call {
+                    return self.flags.failed(host, now);
+                }
                 if *refused && call.is_operator() {
                     self.on_agent_call(call, Some(why));
                 }
@@ -43,6 +46,7 @@ impl Hosts {
                 self.on_agents(agents, awaited, sharing, now);
             }
             Event::Unlisted { .. } => self.on_unlisted(now),
+            Event::Flags { host, times } => self.flags.answered(host, *times),
             Event::Disconnected { .. } | Event::Refused { .. } => self.void_offers(now),
             Event::Subscribed { .. } => {
                 self.void_offers(now);
@@ -209,6 +213,7 @@ impl Hosts {
             | Call::DrainAgent { .. }
             | Call::ReactivateAgent { .. }
             | Call::ListAgents
+            | Call::ReadFlags { .. }
             | Call::Reconcile { .. } => {}
         }
     }

@@ -56,6 +56,7 @@ impl Call {
             Self::Decline { offers, .. } | Self::AnswerInverse { offers, .. } => offers.len() * PART,
             Self::Discard { offers, reserved, .. } => (offers.len() + reserved.len()) * CALL,
             Self::Reconcile { tasks } => tasks.len() * CALL,
+            Self::ReadFlags { address, .. } => address.len(),
             _ => 0,
         }
     }

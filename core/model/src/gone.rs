@@ -4,7 +4,8 @@
 //! reached, and an agent that ends kills its executors within its shutdown grace. Or a new agent has
 //! registered at its address. The old id never comes back, and its executors end by themselves once their
 //! recovery timeout is over.
-//! Mesos tells frameworks neither of these times. So what its agents have by default is taken, with a margin.
+//! Mesos tells frameworks neither of these times. Of an agent that was replaced they are read from the flags of the agent
+//! that is now at its address. What is not known of them counts as what agents have by default. A margin is added.
 
 use crate::spec::{JobKind, OnSilence};
 use crate::time::Span;
@@ -26,6 +27,25 @@ pub enum GoneCause {
     Operator,
 }
 
+/// What the flags of an agent say of the end of its executors. `None`: not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentTimes {
+    /// `--recovery_timeout`.
+    pub recovery: Option<Span>,
+    /// `--executor_shutdown_grace_period`.
+    pub shutdown: Option<Span>,
+}
+
+impl AgentTimes {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self {
+        recovery: None,
+        shutdown: None,
+    };
+    /// The longest time that is taken from a flag. A longer one is not known.
+    pub const MOST: Span = Span::minutes(28 * 24 * 60);
+}
+
 /// That the agent of a run is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone {
@@ -33,6 +53,8 @@ pub struct Gone {
     pub cause: GoneCause,
     /// For how long the cluster had been observed in sum when it became known.
     pub observed_at: Span,
+    /// How soon its executors end.
+    pub times: AgentTimes,
 }
 
 impl Gone {
@@ -41,25 +63,31 @@ impl Gone {
     /// `None`: until an operator says that its host never returns.
     #[must_use]
     pub fn left(&self, on_gone: Option<OnSilence>, kind: JobKind, observed: Span) -> Option<Span> {
-        let waits = self.cause.waits(on_gone, kind)?;
+        let waits = self.waits(on_gone, kind)?;
         let passed = observed.0.saturating_sub(self.observed_at.0);
         Some(Span(waits.0.saturating_sub(passed)))
     }
-}
 
-impl GoneCause {
+    /// Whether the flags of agents may still change how long a run is waited for.
+    #[must_use]
+    pub fn lacks_times(&self, on_gone: Option<OnSilence>) -> bool {
+        on_gone.is_none() && self.cause == GoneCause::Replaced && self.times == AgentTimes::UNKNOWN
+    }
+
     /// For how long a run is waited for after its agent is known to be gone; `None`: for ever.
     /// To wait means to wait for an operator, so that word ends the wait of all kinds.
-    const fn waits(self, on_gone: Option<OnSilence>, kind: JobKind) -> Option<Span> {
-        let shutdown = EXECUTOR_SHUTDOWN_GRACE.0 + GONE_MARGIN.0;
-        match (on_gone, self) {
+    fn waits(&self, on_gone: Option<OnSilence>, kind: JobKind) -> Option<Span> {
+        let grace = self.times.shutdown.unwrap_or(EXECUTOR_SHUTDOWN_GRACE);
+        let shutdown = grace.0.saturating_add(GONE_MARGIN.0);
+        match (on_gone, self.cause) {
             (Some(OnSilence::Replace(after)), _) => Some(after),
-            (Some(OnSilence::Wait) | None, Self::Operator) => Some(Span(shutdown)),
-            (Some(OnSilence::Wait), Self::Replaced) => None,
-            (None, Self::Replaced) => match kind {
+            (Some(OnSilence::Wait) | None, GoneCause::Operator) => Some(Span(shutdown)),
+            (Some(OnSilence::Wait), GoneCause::Replaced) => None,
+            (None, GoneCause::Replaced) => match kind {
                 JobKind::Stateful => None,
                 JobKind::Batch | JobKind::Service | JobKind::Daemon => {
-                    Some(Span(RECOVERY_TIMEOUT.0 + shutdown))
+                    let recovery = self.times.recovery.unwrap_or(RECOVERY_TIMEOUT);
+                    Some(Span(recovery.0.saturating_add(shutdown)))
                 }
             },
         }
@@ -74,8 +102,41 @@ mod tests {
         let gone = Gone {
             cause,
             observed_at: Span::minutes(60),
+            times: AgentTimes::UNKNOWN,
         };
         gone.left(on_gone, kind, Span::minutes(60))
+    }
+
+    #[test]
+    fn what_is_known_of_the_flags_counts_and_the_usual_time_for_the_rest() {
+        let waits = |cause, recovery: Option<u64>, shutdown: Option<u64>, on_gone| {
+            let gone = Gone {
+                cause,
+                observed_at: Span::ZERO,
+                times: AgentTimes {
+                    recovery: recovery.map(Span::seconds),
+                    shutdown: shutdown.map(Span::seconds),
+                },
+            };
+            (
+                gone.left(on_gone, JobKind::Service, Span::ZERO),
+                gone.lacks_times(on_gone),
+            )
+        };
+        let seconds = |of| Some(Span::seconds(of));
+        let (replaced, marked) = (GoneCause::Replaced, GoneCause::Operator);
+        assert_eq!(waits(replaced, None, None, None), (seconds(915), true));
+        assert_eq!(
+            waits(replaced, Some(3600), Some(60), None),
+            (seconds(3670), false)
+        );
+        assert_eq!(waits(replaced, Some(0), None, None), (seconds(15), false));
+        assert_eq!(waits(replaced, None, Some(60), None), (seconds(970), false));
+        assert_eq!(waits(marked, Some(3600), Some(60), None), (seconds(70), false));
+        assert_eq!(waits(marked, None, None, None), (seconds(15), false));
+        let minute = Some(OnSilence::Replace(Span::minutes(1)));
+        assert_eq!(waits(replaced, None, None, minute), (seconds(60), false));
+        assert_eq!(waits(replaced, None, None, Some(OnSilence::Wait)), (None, false));
     }
 
     #[test]
@@ -101,6 +162,7 @@ mod tests {
         let gone = Gone {
             cause: GoneCause::Operator,
             observed_at: Span::seconds(100),
+            times: AgentTimes::UNKNOWN,
         };
         let left = |observed| gone.left(None, JobKind::Service, Span::seconds(observed));
         assert_eq!(left(90), Some(Span::seconds(15)));

@@ -13,6 +13,12 @@ impl Shard {
         self.out.extend(call.map(Effect::Cluster));
     }
 
+    /// Has agents tell their flags where others were replaced.
+    pub(crate) fn ask_for_flags(&mut self) {
+        let calls = self.hosts.read_flags(self.now);
+        self.out.extend(calls.into_iter().map(Effect::Cluster));
+    }
+
     /// When that is due.
     pub(crate) fn next_list(&self) -> Option<Timestamp> {
         self.hosts.next_list(self.wants_room())

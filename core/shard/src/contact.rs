@@ -178,6 +178,7 @@ impl Shard {
                 | hosts::Event::CallFailed { .. }
                 | hosts::Event::Agents { .. }
                 | hosts::Event::Unlisted { .. }
+                | hosts::Event::Flags { .. }
         ) {
             self.contact.heard_at = Some(self.now);
             self.contact.heard = self.own.observed;

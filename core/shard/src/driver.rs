@@ -420,6 +420,7 @@ impl Shard {
                 self.ask_about_agents();
                 self.change_host_pools();
                 self.ask_for_agents();
+                self.ask_for_flags();
                 let calls = self.hosts.next_calls(self.demand(), self.now);
                 self.out.extend(calls.into_iter().map(Effect::Cluster));
             }
@@ -498,6 +499,7 @@ impl Shard {
                 .filter(|_| subscribed && !self.suspended),
             self.next_agent_call().filter(|_| acting && !self.is_recovering()),
             self.next_list().filter(|_| subscribed && !self.suspended),
+            self.hosts.next_flags().filter(|_| subscribed && !self.suspended),
             self.telling.due.filter(|_| self.telling.batches.is_empty()),
         ];
         let complete = [self.telling.capacity_at, self.reread_at, self.host_rows_at];

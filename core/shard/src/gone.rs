@@ -6,10 +6,13 @@
 //! `on_unreachable` goes on beside it, and gives a run up that may live.
 //!
 //! That an agent is gone is stored with the run. Only a sign of life of the run itself takes it back.
+//!
+//! How soon the executors of a replaced agent end is asked of the agent that is now at its address, and stored with the run,
+//! too. A new leader asks again where that is not stored. While an answer may come nothing is ended by the usual times.
 
 use crate::Shard;
 use crate::picture::{At, RunAt};
-use echelon_core_model::gone::{Gone, GoneCause};
+use echelon_core_model::gone::{AgentTimes, Gone, GoneCause};
 use echelon_core_model::instance::{InstanceRecord, Run};
 use echelon_core_model::time::Span;
 use echelon_core_model::{ReasonCode, RunState};
@@ -27,13 +30,15 @@ impl Shard {
         if !record.is_some_and(|r| awaited(r).any(|known| names(known, run) && is_new(known))) {
             return;
         }
-        let gone = Gone {
-            cause,
-            observed_at: self.own.observed,
-        };
+        let observed_at = self.own.observed;
         self.edit(run.0, |record| {
             if let Some(known) = found(record, run) {
-                known.gone = Some(Box::new(gone));
+                let times = known.gone.as_ref().map_or(AgentTimes::UNKNOWN, |gone| gone.times);
+                known.gone = Some(Box::new(Gone {
+                    cause,
+                    observed_at,
+                    times,
+                }));
                 if known.state == RunState::Unreachable && cause == GoneCause::Operator {
                     known.reason = ReasonCode::GoneByOperator.into();
                 }
@@ -52,7 +57,8 @@ impl Shard {
         }
     }
 
-    /// Has instances looked at that have something on agents which were just found to be replaced.
+    /// Has instances looked at that have something on agents which were just found to be replaced, or of
+    /// which flags were just told.
     pub(crate) fn look_at_replaced(&mut self) {
         let replaced: BTreeSet<_> = self.hosts.take_replaced().into_iter().collect();
         if replaced.is_empty() {
@@ -65,15 +71,39 @@ impl Shard {
         }
     }
 
-    /// Notes which runs of an instance were on agents that were replaced.
+    /// Notes which runs of an instance were on agents that were replaced, and how soon their executors end.
     /// Ends those whose agents were gone for long enough.
     pub(crate) fn tend_gone(&mut self, at: At) {
         for run in self.awaited_where(at, |known| self.hosts.is_replaced(&known.host)) {
             self.note_gone(run, GoneCause::Replaced);
+            self.note_times(run);
         }
         for run in self.awaited_where(at, |known| known.gone.is_some()) {
             self.end_gone(run);
         }
+    }
+
+    /// Notes what the flags say at the address of a run's agent, once they are told.
+    fn note_times(&mut self, run: RunAt) {
+        let known = self.picture.run(run);
+        let lacks = known.filter(|r| r.gone.as_ref().is_some_and(|g| g.times == AgentTimes::UNKNOWN));
+        let Some(host) = lacks.map(|r| r.host.clone()) else {
+            return;
+        };
+        let times = self.hosts.times_of_replaced(&host);
+        if let Some(times) = times.filter(|times| *times != AgentTimes::UNKNOWN) {
+            self.edit(run.0, |record| {
+                if let Some(gone) = found(record, run).and_then(|known| known.gone.as_mut()) {
+                    gone.times = times;
+                }
+            });
+        }
+    }
+
+    /// Whether the agent at the address of a run's agent may still tell its flags to this leader.
+    fn may_learn_times(&self, run: RunAt) -> bool {
+        let known = self.picture.run(run);
+        !self.hosts.has_listed() || known.is_some_and(|known| self.hosts.awaits_flags(&known.host))
     }
 
     fn awaited_where(&self, at: At, is_meant: impl Fn(&Run) -> bool) -> Vec<RunAt> {
@@ -102,7 +132,9 @@ impl Shard {
             self.picture.timers.insert((self.now.plus(left), run.0));
         } else if self.is_frozen() || self.reconcile.awaits_first(&run) {
             // Either has all of it looked at again when it is over.
-        } else if gone.cause == GoneCause::Replaced && self.withholds() {
+        } else if gone.cause == GoneCause::Replaced && self.withholds()
+            || gone.lacks_times(spec.on_gone) && self.may_learn_times(run)
+        {
             self.picture.timers.insert((self.now.plus(LOOK_AGAIN), run.0));
         } else {
             let code = match gone.cause {

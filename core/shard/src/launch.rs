@@ -213,8 +213,8 @@ impl Shard {
             for agent in agents {
                 self.note_offered_again(&agent.host);
             }
-            self.look_at_replaced();
         }
+        self.look_at_replaced();
         if let hosts::Event::Offers(offers) = event {
             self.placing.hungrier(self.now, self.config.timing.commit_delay);
             for offer in offers {

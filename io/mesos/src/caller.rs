@@ -5,6 +5,7 @@
 use crate::agents::{self, Answers};
 use crate::config::Config;
 use crate::dial::Dial;
+use crate::flags;
 use crate::http::{Channel, HttpError, text};
 use crate::master::Endpoint;
 use crate::open::request;
@@ -75,6 +76,9 @@ type Answer = Pin<Box<dyn Future<Output = (Option<Channel>, Option<Fate>)> + Sen
 /// Connections for acknowledgements. With one, a master half a millisecond away would take in 2,000 a second.
 const ACKNOWLEDGERS: usize = 8;
 
+/// Agents that are asked at a time: one that does not answer delays no more than a few.
+const AGENTS: usize = 8;
+
 /// The calls of one subscription.
 pub struct Caller {
     line: Arc<Line>,
@@ -84,6 +88,8 @@ pub struct Caller {
     acknowledgers: [Lane; ACKNOWLEDGERS],
     /// Calls of the operator API: the answer to one may be long, and nothing else waits for it.
     operator: Lane,
+    /// Questions to agents, each on a connection of its own.
+    agents: [Lane; AGENTS],
 }
 
 /// Calls on one connection, one at a time.
@@ -102,6 +108,7 @@ impl Caller {
             ordered: Lane::default(),
             acknowledgers: std::array::from_fn(|_| Lane::default()),
             operator: Lane::default(),
+            agents: std::array::from_fn(|_| Lane::default()),
         }
     }
 
@@ -110,6 +117,7 @@ impl Caller {
         let call = &outgoing.call;
         let lane = match call {
             Call::Acknowledge { .. } => self.acknowledgers.iter_mut().min_by_key(|lane| lane.load()),
+            Call::ReadFlags { .. } => self.agents.iter_mut().min_by_key(|lane| lane.load()),
             _ if call.is_operator() => Some(&mut self.operator),
             _ => None,
         };
@@ -130,9 +138,11 @@ impl Caller {
                 ordered,
                 acknowledgers,
                 operator,
+                agents,
                 ..
             } = self;
-            for lane in [ordered, operator].into_iter().chain(acknowledgers) {
+            let lanes = [ordered, operator].into_iter().chain(acknowledgers);
+            for lane in lanes.chain(agents) {
                 if let Poll::Ready(told) = lane.poll(&self.line, context) {
                     return Poll::Ready(Some(told));
                 }
@@ -149,7 +159,8 @@ impl Caller {
     pub fn unanswered(self) -> impl Iterator<Item = (Call, bool)> {
         let lanes = [self.ordered, self.operator]
             .into_iter()
-            .chain(self.acknowledgers);
+            .chain(self.acknowledgers)
+            .chain(self.agents);
         lanes.flat_map(|lane| {
             let under_way = lane.under_way.map(|(outgoing, _)| (outgoing.call, false));
             under_way
@@ -162,6 +173,7 @@ impl Caller {
         [&self.ordered, &self.operator]
             .into_iter()
             .chain(&self.acknowledgers)
+            .chain(&self.agents)
     }
 }
 
@@ -192,6 +204,9 @@ impl Lane {
 }
 
 async fn make(line: Arc<Line>, channel: Option<Channel>, call: Call) -> (Option<Channel>, Option<Fate>) {
+    if let Call::ReadFlags { host, address } = call {
+        return (None, Some(flags::ask(&line, host, &address).await));
+    }
     let request = outgoing(&line, &call);
     // A connection that the master closed while nothing was under way is opened again: the order of calls is kept.
     let mut old = channel.filter(|c| !c.is_closed());

@@ -31,6 +31,11 @@ pub fn request_aside(config: &Config, endpoint: &Endpoint, of: Aside) -> Request
     to_operator(config, endpoint, json!({"type": kind}).to_string())
 }
 
+/// The question for the flags of an agent as a request to it.
+pub fn request_flags(config: &Config, agent: &Endpoint) -> Request<Full<Bytes>> {
+    to_operator(config, agent, json!({"type": "GET_FLAGS"}).to_string())
+}
+
 /// A call of the operator API as a request.
 pub fn request(config: &Config, endpoint: &Endpoint, call: &Call) -> Request<Full<Bytes>> {
     to_operator(config, endpoint, body(call).unwrap_or_default())

@@ -6,6 +6,7 @@ mod amount;
 mod call;
 mod container;
 mod event;
+mod flags;
 mod framework;
 mod group;
 mod parts;
@@ -18,6 +19,7 @@ pub use agents::{Beside, agents_from_wire};
 pub use amount::{from_resources, to_resources};
 pub use call::call_to_wire;
 pub use event::event_from_wire;
+pub use flags::agent_times;
 pub use framework::Framework;
 pub use status::{reason_word, status_from_wire};
 

@@ -4,6 +4,7 @@
 use super::{FieldError, FieldProblem};
 use crate::FILE_DESCRIPTOR_SET;
 use echelon_core_model::class::MOST_A_CLUSTER;
+use echelon_core_model::gone::AgentTimes;
 use echelon_core_model::health::ClusterHealth;
 use echelon_core_model::spec::MAX_INSTANCES;
 use prost::{Message as _, Name};
@@ -48,6 +49,8 @@ const STAMP: Range = Range::up_to(i64::MAX as i128);
 const WHOLE: Range = Range::up_to(1 << 53);
 /// A moment or a span in milliseconds: a moment and a span give a moment.
 const MILLIS: Range = WHOLE;
+/// A time from the flags of an agent.
+const AGENT_TIME: Range = Range::up_to(AgentTimes::MOST.0 as i128);
 /// What is counted up by one: the next one is always possible.
 const COUNTER: Range = Range::up_to(i32::MAX as i128);
 /// A stable number of a state, a kind or a reason.
@@ -218,6 +221,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("preempted", WHOLE),
     ("preempting", WHOLE),
     ("proof", DRAWN),
+    ("recovery_ms", AGENT_TIME),
     ("restarting", WHOLE),
     ("restarts", COUNTER),
     ("resumed", NO_EPOCH),
@@ -230,6 +234,7 @@ const BY_NAME: &[(&str, Range)] = &[
     ("sequence", SEQUENCE),
     ("settled", NO_EPOCH),
     ("silence", WHOLE),
+    ("shutdown_ms", AGENT_TIME),
     ("size_mib", AMOUNT),
     ("spec_version", COUNTER),
     ("state", CODE),

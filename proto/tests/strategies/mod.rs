@@ -21,7 +21,7 @@ use echelon_core_model::directive::{Grant, OwnChanges};
 use echelon_core_model::drain::{AgentDrain, DrainState, Drains, HostDrain, Left, Stays};
 use echelon_core_model::failure::Failure;
 use echelon_core_model::forgotten::ForgottenHosts;
-use echelon_core_model::gone::{Gone, GoneCause};
+use echelon_core_model::gone::{AgentTimes, Gone, GoneCause};
 use echelon_core_model::instance::{
     Block, BlockKey, Counts, Ended, Ending, InstanceRecord, Probes, Run, SliceRow, Stopping,
 };
@@ -521,6 +521,10 @@ fn run() -> impl Strategy<Value = Run> {
                         GoneCause::Replaced
                     },
                     observed_at: at.since(Timestamp(0)),
+                    times: AgentTimes {
+                        recovery: replaces.then_some(Span(at.0 % (AgentTimes::MOST.0 + 1))),
+                        shutdown: started_at.map(|at| Span(at.0 % (AgentTimes::MOST.0 + 1))),
+                    },
                 })
             }),
         }

@@ -3,7 +3,7 @@ use crate::error::Code;
 use crate::testing::{Memory, NOW, run};
 use echelon_core_model::assignment::{AssignedRange, Assignment, LastHolder};
 use echelon_core_model::cluster::MassLoss;
-use echelon_core_model::gone::{Gone, GoneCause};
+use echelon_core_model::gone::{AgentTimes, Gone, GoneCause};
 use echelon_core_model::health::Health;
 use echelon_core_model::instance::{Ended, InstanceRecord, Run, SliceRow};
 use echelon_core_model::job::{Goal, JobState, Waiting};
@@ -447,6 +447,7 @@ fn outlook_of(gone: Option<GoneCause>, change: impl FnOnce(&mut Memory, &Cluster
         Box::new(Gone {
             cause,
             observed_at: Span::minutes(11),
+            times: AgentTimes::UNKNOWN,
         })
     });
     let mut case = Case::new(1).held((0, 0), "a", 1, None).record("a", 0, record);

@@ -3,6 +3,7 @@
 mod agents;
 mod cases;
 mod drains;
+mod flags;
 mod maintenance;
 mod manners;
 mod master;
@@ -158,6 +159,7 @@ pub fn say(calls: &[Call]) -> String {
         Call::DrainAgent { host } => format!("drain {host}"),
         Call::ReactivateAgent { host } => format!("reactivate {host}"),
         Call::ListAgents => "list agents".to_owned(),
+        Call::ReadFlags { host, address } => format!("flags of {host} at {address}"),
         other => format!("{other:?}"),
     });
     words.collect::<Vec<_>>().join("; ")

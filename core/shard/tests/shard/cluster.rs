@@ -5,6 +5,7 @@ use echelon_core_hosts::{
     Reservations, Reserved, TaskState, TaskStatus, TaskVolume,
 };
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::gone::AgentTimes;
 use echelon_core_model::health::MasterId;
 use echelon_core_model::platform::EndSource;
 use echelon_core_model::sharing::{AgentState, Others};
@@ -56,6 +57,8 @@ pub struct Cluster {
     pub acknowledged_operations: Vec<String>,
     /// Agents that the master has removed, since another one is at their address.
     pub removed: BTreeSet<HostId>,
+    /// What agents say of their flags; `None`: they refuse to.
+    pub times: Option<AgentTimes>,
     /// Agents that an operator has marked as gone.
     pub marked_gone: BTreeSet<HostId>,
     /// Hosts that nobody hears.
@@ -440,6 +443,19 @@ impl Cluster {
                     }
                 });
                 self.out.extend(answer);
+            }
+            Call::ReadFlags { host, address } => {
+                assert!(self.removed.contains(host), "{host} was not replaced");
+                assert_eq!(*address, self.address(host));
+                let host = host.clone();
+                self.out.push_back(match self.times {
+                    Some(times) => Event::Flags { host, times },
+                    None => Event::CallFailed {
+                        call: call.clone(),
+                        why: "403 Forbidden".to_owned(),
+                        refused: false,
+                    },
+                });
             }
         }
     }

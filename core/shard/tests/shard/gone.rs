@@ -2,8 +2,10 @@
 
 use crate::volumes;
 use crate::world::{World, range, seconds, task};
-use echelon_core_hosts::TaskState;
-use echelon_core_model::gone::{EXECUTOR_SHUTDOWN_GRACE, GONE_MARGIN, GoneCause, RECOVERY_TIMEOUT};
+use echelon_core_hosts::{Call, TaskState};
+use echelon_core_model::gone::{
+    AgentTimes, EXECUTOR_SHUTDOWN_GRACE, GONE_MARGIN, GoneCause, RECOVERY_TIMEOUT,
+};
 use echelon_core_model::instance::Run;
 use echelon_core_model::job::Desired;
 use echelon_core_model::spec::{JobKind, JobSpec, OnSilence};
@@ -272,4 +274,135 @@ fn an_instance_that_keeps_data_waits_for_its_volume_after_an_operators_word() {
     let waits = w.slice(1).unwrap().waiting;
     let codes: Vec<ReasonCode> = waits.iter().map(|(reason, ..)| reason.code).collect();
     assert_eq!(codes, [ReasonCode::HostVolume]);
+}
+
+/// Flags of agents whose executors live on for so many minutes, and have half a minute to end.
+fn flags(minutes: u64) -> AgentTimes {
+    AgentTimes {
+        recovery: Some(Span::minutes(minutes)),
+        shutdown: Some(seconds(30)),
+    }
+}
+
+/// How long is waited by such flags.
+fn by_flags(minutes: u64) -> Span {
+    Span(Span::minutes(minutes).0 + seconds(30).0 + GONE_MARGIN.0)
+}
+
+fn times(w: &World) -> Option<AgentTimes> {
+    latest(w).gone.map(|gone| gone.times)
+}
+
+fn asked(w: &World) -> usize {
+    let is_question = |call: &&Call| matches!(call, Call::ReadFlags { .. });
+    w.calls.iter().filter(is_question).count()
+}
+
+/// A service whose agent was replaced where agents tell these flags; when that is known.
+fn replaced(told: Option<AgentTimes>) -> World {
+    let (mut w, host) = runs(&patient(JobKind::Service));
+    w.cluster.times = told;
+    w.cluster.replace_agent(&host);
+    for _ in 0..130 {
+        if cause(&w).is_none() {
+            w.run(seconds(1));
+        }
+    }
+    assert_eq!(cause(&w), Some(GoneCause::Replaced));
+    w
+}
+
+#[test]
+fn the_flags_of_the_agent_at_the_address_say_how_soon_its_executors_end() {
+    for minutes in [1, 60] {
+        let mut w = replaced(Some(flags(minutes)));
+        w.run(less(by_flags(minutes), 3));
+        assert_eq!(times(&w), Some(flags(minutes)));
+        assert_eq!(seen(&w), (RunState::Unreachable, 1), "{minutes}");
+        w.run(seconds(6));
+        assert_eq!(seen(&w), (RunState::Running, 2), "{minutes}");
+        assert_eq!(asked(&w), 1, "{minutes}");
+    }
+}
+
+#[test]
+fn flags_that_nobody_tells_count_as_the_usual_time() {
+    let mut w = replaced(None);
+    w.run(less(RECOVERY, 3));
+    assert_eq!(seen(&w), (RunState::Unreachable, 1));
+    assert_eq!((times(&w), asked(&w)), (Some(AgentTimes::UNKNOWN), 5));
+    w.run(seconds(6));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+    // Of one flag alone the other one counts as usual.
+    let mut w = replaced(Some(AgentTimes {
+        recovery: Some(Span::minutes(30)),
+        shutdown: None,
+    }));
+    w.run(less(Span(Span::minutes(30).0 + GRACE.0), 3));
+    assert_eq!(seen(&w), (RunState::Unreachable, 1));
+    w.run(seconds(6));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+}
+
+#[test]
+fn a_new_leader_keeps_what_flags_have_told() {
+    let mut w = replaced(Some(flags(60)));
+    w.run(seconds(5));
+    assert_eq!(times(&w), Some(flags(60)));
+    w.cluster.times = None;
+    taken_over(&mut w);
+    w.run(Span::minutes(40));
+    assert_eq!(seen(&w), (RunState::Unreachable, 1));
+    assert_eq!((times(&w), asked(&w)), (Some(flags(60)), 1));
+    w.run(Span::minutes(22));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+}
+
+#[test]
+fn a_new_leader_asks_where_flags_are_not_known_and_ends_nothing_before() {
+    let mut w = replaced(None);
+    w.run(less(RECOVERY, 3));
+    w.cluster.times = Some(flags(60));
+    taken_over(&mut w);
+    w.run(Span::minutes(5));
+    assert_eq!(
+        seen(&w),
+        (RunState::Unreachable, 1),
+        "by the usual time it had ended"
+    );
+    assert_eq!(times(&w), Some(flags(60)));
+    w.run(Span::minutes(60));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+    // Where nobody answers the new leader either, its questions have an end.
+    let mut w = replaced(None);
+    w.run(less(RECOVERY, 3));
+    taken_over(&mut w);
+    w.run(Span::minutes(1));
+    assert_eq!(seen(&w), (RunState::Unreachable, 1), "it may still be answered");
+    w.run(Span::minutes(6));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+}
+
+#[test]
+fn the_time_of_the_job_needs_no_flags() {
+    let mut spec = patient(JobKind::Service);
+    spec.on_gone = Some(OnSilence::Replace(Span::minutes(1)));
+    let (mut w, host) = runs(&spec);
+    w.cluster.replace_agent(&host);
+    // No agent answers, and nothing waits for that.
+    w.run(Span(LISTS.0 + Span::minutes(1).0));
+    assert_eq!(seen(&w), (RunState::Running, 2));
+}
+
+#[test]
+fn an_operators_word_ends_the_wait_within_the_grace_that_flags_have_told() {
+    let mut w = replaced(Some(flags(60)));
+    w.run(seconds(5));
+    let host = latest(&w).host;
+    w.cluster.mark_gone(&host);
+    w.run(less(by_flags(0), 2));
+    assert_eq!(seen(&w), (RunState::Unreachable, 1));
+    assert_eq!(cause(&w), Some(GoneCause::Operator));
+    w.run(seconds(5));
+    assert_eq!(seen(&w), (RunState::Running, 2));
 }

@@ -56,6 +56,7 @@ fn call_line(call: &Call) -> String {
         Call::DrainAgent { host } => format!("DRAIN_AGENT {host}"),
         Call::ReactivateAgent { host } => format!("REACTIVATE_AGENT {host}"),
         Call::ListAgents => "LIST_AGENTS".to_owned(),
+        Call::ReadFlags { host, .. } => format!("READ_FLAGS {host}"),
         Call::Revive => "REVIVE".to_owned(),
         Call::Suppress => "SUPPRESS".to_owned(),
         Call::AnswerInverse { host, accept, .. } => format!("ANSWER_INVERSE {host} {accept}"),

@@ -2,6 +2,7 @@
 
 mod agents;
 mod calls;
+mod flags;
 mod following;
 mod fuzz;
 mod hostile;

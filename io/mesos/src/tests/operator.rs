@@ -3,10 +3,12 @@
 
 use super::agents::{alone, read_agents};
 use crate::agents::{Answers, read};
+use crate::flags;
 use echelon_core_hosts::{Agent, Event, QuotaUse};
 use echelon_core_model::cluster::Maintenance;
+use echelon_core_model::gone::AgentTimes;
 use echelon_core_model::sharing::AgentState;
-use echelon_core_model::{Kind, Resources, Timestamp};
+use echelon_core_model::{Kind, Resources, Span, Timestamp};
 use std::collections::BTreeMap;
 
 fn recorded(name: &str) -> String {
@@ -89,4 +91,13 @@ fn quotas_and_windows_of_maintenance_are_read_as_they_are_told() {
     let (limits, planned) = told("quota-with-guarantee", "schedule-cleared");
     assert_eq!((limits, planned), (vec![limit], BTreeMap::new()));
     assert_eq!(told("quota-cleared", "schedule-cleared").0, []);
+}
+
+#[test]
+fn the_times_of_an_agents_executors_are_read_from_its_flags() {
+    let times = AgentTimes {
+        recovery: Some(Span::minutes(90)),
+        shutdown: Some(Span::millis(1500)),
+    };
+    assert_eq!(flags::read(recorded("agent-flags").as_bytes()), Ok(times));
 }

@@ -20,7 +20,10 @@ pub fn call_to_wire(call: &Call, framework: &Framework, id: Option<&str>) -> Opt
         ..Wire::default()
     };
     let kind = match call {
-        Call::DrainAgent { .. } | Call::ReactivateAgent { .. } | Call::ListAgents => return None,
+        Call::DrainAgent { .. }
+        | Call::ReactivateAgent { .. }
+        | Call::ListAgents
+        | Call::ReadFlags { .. } => return None,
         Call::Subscribe { framework: stored } => {
             wire.framework_id = stored.as_deref().map(framework_id);
             subscribe(&mut wire, framework.to_wire(stored.as_deref()))

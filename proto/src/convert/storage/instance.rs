@@ -7,7 +7,7 @@ use crate::convert::fields::{
 };
 use crate::convert::{FieldError, FieldProblem, Wire};
 use crate::echelon::storage::v1 as wire;
-use echelon_core_model::gone::{Gone, GoneCause};
+use echelon_core_model::gone::{AgentTimes, Gone, GoneCause};
 use echelon_core_model::instance::{Block, BlockKey, Ended, Ending, InstanceRecord, Probes, Run, Stopping};
 use echelon_core_model::platform::PlatformCause;
 use echelon_core_model::pod::Member;
@@ -26,10 +26,16 @@ impl Wire for Gone {
     type Message = wire::Gone;
 
     fn to_wire(&self) -> Self::Message {
-        let Self { cause, observed_at } = self;
+        let Self {
+            cause,
+            observed_at,
+            times: AgentTimes { recovery, shutdown },
+        } = self;
         wire::Gone {
             cause: cause.number(),
             observed_at_ms: observed_at.0,
+            recovery_ms: recovery.map(|span| span.0),
+            shutdown_ms: shutdown.map(|span| span.0),
         }
     }
 
@@ -37,6 +43,10 @@ impl Wire for Gone {
         Ok(Self {
             cause: word("cause", message.cause)?,
             observed_at: Span(message.observed_at_ms),
+            times: AgentTimes {
+                recovery: message.recovery_ms.map(Span),
+                shutdown: message.shutdown_ms.map(Span),
+            },
         })
     }
 }
