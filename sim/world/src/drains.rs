@@ -63,6 +63,18 @@ impl World {
                 let told = agents_from_wire(&list, &beside, &c.framework.role);
                 return self.tell(who, told);
             }
+            Call::ReadFlags { host, address } => {
+                let told = c.flags_at(address).map(|times| Event::Flags {
+                    host: host.clone(),
+                    times,
+                });
+                let silent = || Event::CallFailed {
+                    call: call.clone(),
+                    why: "connection refused".to_owned(),
+                    refused: false,
+                };
+                return self.tell(who, told.unwrap_or_else(silent));
+            }
             _ => false,
         };
         let told = if done {

@@ -61,6 +61,7 @@ impl World {
             judged: BTreeMap::new(),
             sites: Sites::default(),
             federation: FederationNotes::default(),
+            gone: BTreeMap::new(),
             moved: 0,
             accepted: 0,
             dropped: 0,
@@ -117,6 +118,7 @@ impl World {
             others: BTreeMap::new(),
             revived: Vec::new(),
             tick_at: None,
+            hides_flags: false,
             master: ProbedMaster::default(),
         };
         cluster.add_others(self.options.others, now);

@@ -451,7 +451,9 @@ impl World {
             let inexcusable = runs
                 .iter()
                 .filter(|(_, agent)| {
-                    !self.facts.excused(agent, self.now) && !self.is_lost_to(&instance, agent)
+                    !self.facts.excused(agent, self.now)
+                        && !self.is_lost_to(&instance, agent)
+                        && !self.is_gone_to(&instance, agent)
                 })
                 .count();
             if inexcusable > 1 {

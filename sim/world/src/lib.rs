@@ -25,6 +25,7 @@ mod ends;
 mod faults;
 mod federation;
 mod gangs;
+mod gone;
 mod homes;
 mod host_pools;
 mod invariants;
@@ -60,6 +61,7 @@ mod world;
 
 pub use faults::Fault;
 pub use federation::{FederationEnd, FederationFigures};
+pub use gone::GoneAgents;
 pub use invariants::Broken;
 pub use loss::LostCluster;
 pub use no_manager::Abandoned;

@@ -37,6 +37,8 @@ pub struct ClusterWorld {
     pub revived: Vec<Timestamp>,
     /// The tick that is planned.
     pub tick_at: Option<Timestamp>,
+    /// Its agents refuse to tell their flags.
+    pub(crate) hides_flags: bool,
     /// Whether its master is away or hangs.
     pub(crate) master: ProbedMaster,
 }
@@ -492,10 +494,25 @@ fn resources(n: usize) -> sim::Bundle {
     }
 }
 
+/// How long executors wait for their agents, by the seed of their cluster.
+pub fn recovery_timeout(seed: u64) -> Span {
+    Span::minutes(match seed % 5 {
+        0 => 1,
+        1 => 4,
+        2 => 15,
+        3 => 25,
+        _ => 40,
+    })
+}
+
 /// A cluster with its hosts.
 pub fn cluster(name: &str, hosts: usize, seed: u64, now: Timestamp) -> (ClusterId, sim::Cluster) {
     let id = ClusterId::new(name);
-    let mut mesos = sim::Cluster::new(sim::Config::default(), seed, now);
+    let config = sim::Config {
+        recovery_timeout: recovery_timeout(seed),
+        ..sim::Config::default()
+    };
+    let mut mesos = sim::Cluster::new(config, seed, now);
     for i in 0..hosts {
         mesos.add_agent(agent(&id, i), now);
     }

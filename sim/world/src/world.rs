@@ -171,6 +171,8 @@ pub struct World {
     pub(crate) steps: u64,
     pub(crate) sites: Sites,
     pub(crate) federation: FederationNotes,
+    /// Agents that ended for good, in a world of those, and when.
+    pub(crate) gone: BTreeMap<String, Timestamp>,
 }
 
 /// How a run ended.
