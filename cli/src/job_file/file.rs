@@ -124,7 +124,7 @@ with_shared_fields! {
         /// What to do about a run whose agent is known to be gone, beside `on_unreachable`: the first of the
         /// two that is due counts.
         /// When it is left out: `15s` after an operator has marked it as gone; `15m15s` after a new agent has
-        /// registered at its address, and for kind stateful `wait`.
+        /// registered at its address, or as the flags of that agent say, and for kind stateful `wait`.
         on_gone: Option<Scalar<Silence>>,
         /// What to do about runs whose cluster is silent: `replace` starts them at other clusters, after at least `2m`. A daemon waits.
         /// The pool's for batch and service, where it has one and this is left out.
