@@ -9,7 +9,7 @@ use echelon_core_testkit::build::shape;
 use std::sync::Arc;
 
 fn host(n: usize) -> HostId {
-    HostId::new(format!("h{n}"))
+    HostId::new(format!("h{n:02}"))
 }
 
 /// An agent that is at the address of another one.
