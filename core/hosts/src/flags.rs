@@ -1,5 +1,5 @@
-//! Flags of agents: how soon the executors of an agent end that was replaced. The old one cannot be asked, so the agent is
-//! asked that is now at its address: both are started on one machine, with one configuration.
+//! Flags of agents: how soon the executors of an agent end that was replaced. The old one cannot be asked, so
+//! the agent is asked that is now at its address: both are started on one machine, with one configuration.
 
 use crate::call::Call;
 use crate::hosts::Hosts;

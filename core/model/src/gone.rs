@@ -3,9 +3,9 @@
 //! Two facts say so. An operator has marked the agent as gone. The master tells it to end if it can be
 //! reached, and an agent that ends kills its executors within its shutdown grace. Or a new agent has
 //! registered at its address. The old id never comes back, and its executors end by themselves once their
-//! recovery timeout is over.
-//! Mesos tells frameworks neither of these times. Of an agent that was replaced they are read from the flags of the agent
-//! that is now at its address. What is not known of them counts as what agents have by default. A margin is added.
+//! recovery timeout is over. Mesos tells frameworks neither of these times. Of an agent that was replaced
+//! they are read from the flags of the agent that is now at its address. What is not known of them counts as
+//! what agents have by default. A margin is added.
 
 use crate::spec::{JobKind, OnSilence};
 use crate::time::Span;
@@ -42,7 +42,7 @@ impl AgentTimes {
         recovery: None,
         shutdown: None,
     };
-    /// The longest time that is taken from a flag. A longer one is not known.
+    /// The longest time that is taken from a flag. A longer one counts as this.
     pub const MOST: Span = Span::minutes(28 * 24 * 60);
 }
 

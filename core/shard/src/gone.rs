@@ -7,8 +7,9 @@
 //!
 //! That an agent is gone is stored with the run. Only a sign of life of the run itself takes it back.
 //!
-//! How soon the executors of a replaced agent end is asked of the agent that is now at its address, and stored with the run,
-//! too. A new leader asks again where that is not stored. While an answer may come nothing is ended by the usual times.
+//! How soon the executors of a replaced agent end is asked of the agent that is now at its address, and
+//! stored with the run, too. A new leader asks again where that is not stored. While an answer may come
+//! nothing is ended by the usual times.
 
 use crate::Shard;
 use crate::picture::{At, RunAt};

@@ -1,5 +1,5 @@
-//! The flags of an agent, asked by its operator API (GET_FLAGS), of which only times are used. In JSON, the form in which a real
-//! agent was seen to answer.
+//! The flags of an agent, asked by its operator API (GET_FLAGS), of which only times are used. In JSON, the
+//! form in which a real agent was seen to answer.
 
 use crate::caller::{Fate, Line};
 use crate::http::{Channel, text};

@@ -1,5 +1,5 @@
-//! Mesos over HTTP: the v1 scheduler API of a master as `hosts::Event` and `hosts::Call`, and flags of agents and files of
-//! their sandboxes.
+//! Mesos over HTTP: the v1 scheduler API of a master as `hosts::Event` and `hosts::Call`, and flags of agents
+//! and files of their sandboxes.
 //!
 //! It decides nothing: it opens the stream when it is told to, keeps calls in order, and says truly what became of each. It
 //! never tries a call again, and never subscribes by itself. Its caller is the shard's host manager.

@@ -29,8 +29,8 @@ pub(crate) struct Agent {
     pub spec: AgentSpec,
     /// Its process lives.
     pub up: bool,
-    /// Since when its executors are without it: its process has ended and left its tasks running. An executor whose command
-    /// ends meanwhile ends unreported.
+    /// Since when its executors are without it: its process has ended and left its tasks running. An executor
+    /// whose command ends meanwhile ends unreported.
     pub stopped_at: Option<Timestamp>,
     /// The network lets it talk to the master.
     pub linked: bool,

@@ -27,7 +27,8 @@ pub struct Cluster {
     pub(crate) random: Random,
     pub(crate) master: Master,
     pub(crate) agents: BTreeMap<AgentId, Agent>,
-    /// Agents that were replaced at their address while their executors waited for them, which they do for a while.
+    /// Agents that were replaced at their address while their executors waited for them, which they do for a
+    /// while.
     pub(crate) departed: BTreeMap<AgentId, Agent>,
     pub(crate) timers: Timers,
     pub(crate) out: Vec<Output>,

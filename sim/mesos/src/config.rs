@@ -26,7 +26,8 @@ pub struct Config {
     pub agent_reregister_timeout: Span,
     /// Agents return within this time after a new master has finished its recovery, each at a random moment.
     pub agent_reregister_spread: Span,
-    /// How long executors of a framework that checkpoints wait for their agent (`--recovery_timeout`, 15 min).
+    /// How long executors of a framework that checkpoints wait for their agent (`--recovery_timeout`, 15
+    /// min).
     pub recovery_timeout: Span,
     /// How long an executor that has to end may take (`--executor_shutdown_grace_period`, 5 s).
     pub executor_shutdown_grace: Span,

@@ -128,7 +128,8 @@ impl Cluster {
         })
     }
 
-    /// The answer of an agent's GET_FLAGS, with the flags that are simulated; `None` when its process is not there.
+    /// The answer of an agent's GET_FLAGS, with the flags that are simulated; `None` when its process is not
+    /// there.
     #[must_use]
     pub fn get_agent_flags(&self, id: &AgentId) -> Option<agent_api::Response> {
         let agent = self.agents.get(id).filter(|agent| agent.up)?;

@@ -1,7 +1,7 @@
-//! Agents that are known to be gone: one is marked by an operator, another one is replaced at its address by a new agent while
-//! its executors may wait for it. Agents are asked what runs. Jobs say `on_gone`, or nothing. No instance has two runs at once,
-//! unless its job wants to be replaced sooner than executors end. All comes back within the promised time. Beside that leaders of
-//! shards die.
+//! Agents that are known to be gone: one is marked by an operator, another one is replaced at its address by
+//! a new agent while its executors may wait for it. Agents are asked what runs. Jobs say `on_gone`, or
+//! nothing. No instance has two runs at once, unless its job wants to be replaced sooner than executors end.
+//! All comes back within the promised time. Beside that leaders of shards die.
 
 use crate::client::{Asked, User};
 use crate::faults::Fault;
@@ -25,7 +25,8 @@ const FIRST: Span = Span::seconds(30);
 const GONE: Span = Span::seconds(90);
 /// For how long a job waits that says so.
 const PATIENCE: Span = Span::seconds(40);
-/// From the registration of the new agent to the moment when it is known: a list each minute, and what it takes.
+/// From the registration of the new agent to the moment when it is known: a list each minute, and what it
+/// takes.
 const LISTED: Span = Span::seconds(75);
 /// From the end of a wait to the moment when all runs elsewhere: what new leaders lose, and the launch.
 const BACK_WITHIN: Span = Span::minutes(4);
@@ -76,8 +77,8 @@ impl ClusterWorld {
 }
 
 impl World {
-    /// Whether an instance may have a run beside one at this agent: its job lets it be replaced, however long executors live,
-    /// and the agent was gone for long enough.
+    /// Whether an instance may have a run beside one at this agent: its job lets it be replaced, however long
+    /// executors live, and the agent was gone for long enough.
     pub(crate) fn is_gone_to(&self, instance: &InstanceId, agent: &str) -> bool {
         let Some(since) = self.gone.get(agent) else {
             return false;
@@ -172,7 +173,8 @@ impl World {
         }
     }
 
-    /// An operator marks an agent as gone that is connected: it ends its executors. How many instances ran there.
+    /// An operator marks an agent as gone that is connected: it ends its executors. How many instances ran
+    /// there.
     fn judge_marked(&mut self, jobs: &GoneJobs, agent: &AgentId) -> u64 {
         let there = |world: &Self, job| world.instances_at(job, |of| of == agent);
         let mut soon = there(self, jobs.usual);
@@ -189,7 +191,8 @@ impl World {
         (soon.len() + late.len()) as u64
     }
 
-    /// An agent's process ends, and its tasks with it or not. A new one takes its address. How many instances came back.
+    /// An agent's process ends, and its tasks with it or not. A new one takes its address. How many instances
+    /// came back.
     fn judge_replaced(&mut self, jobs: &GoneJobs, old: &AgentId, recovery: Span) -> u64 {
         let there = |world: &Self, job| world.instances_at(job, |of| of == old);
         let usual = there(self, jobs.usual);

@@ -1,5 +1,6 @@
-//! An agent that an operator marks as gone, and one that is replaced at its address: no two runs of an instance live at once, and
-//! all comes back within the promised time, by the flags of agents and by `on_gone`.
+//! An agent that an operator marks as gone, and one that is replaced at its address: no two runs of an
+//! instance live at once, and all comes back within the promised time, by the flags of agents and by
+//! `on_gone`.
 #![cfg(test)]
 
 use echelon_core_model::Span;

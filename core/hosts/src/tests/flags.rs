@@ -139,7 +139,7 @@ fn eight_are_asked_at_a_time_and_none_without_a_subscription() {
 }
 
 #[test]
-fn an_agent_that_is_back_is_asked_anew_when_it_is_replaced_again() {
+fn an_agent_that_is_back_is_asked_again_when_it_is_replaced_again() {
     let mut hosts = replaced(&[a()]);
     hosts.times_of_replaced(&a());
     hosts.read_flags(at(61));

@@ -1,9 +1,12 @@
-//! What the flags of an agent say of the end of its executors. They are text that operators wrote: what is no time, or one
-//! that nobody waits for, is not known.
+//! What the flags of an agent say of the end of its executors. They are text that operators wrote.
+//! What is no time is not known, and one that is longer than anyone waits counts as the longest.
 
 use crate::mesos::v1::agent::response::GetFlags;
 use echelon_core_model::Span;
 use echelon_core_model::gone::AgentTimes;
+
+/// The longest time, in milliseconds.
+const MOST_MILLIS: f64 = 28.0 * 86_400e3;
 
 /// Longer text is no time.
 const MOST_TEXT: usize = 40;
@@ -42,7 +45,10 @@ fn duration(text: &str) -> Option<Span> {
     let (number, unit) = text.split_at(end);
     let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
     let millis = (number.parse::<f64>().ok()? * factor).ceil();
-    whole(millis).filter(|span| *span <= AgentTimes::MOST)
+    if millis > MOST_MILLIS {
+        return Some(AgentTimes::MOST);
+    }
+    whole(millis)
 }
 
 #[expect(
@@ -51,7 +57,9 @@ fn duration(text: &str) -> Option<Span> {
     reason = "it is a whole number in the range of the target"
 )]
 fn whole(millis: f64) -> Option<Span> {
-    (0.0..=1e12).contains(&millis).then_some(Span(millis as u64))
+    (0.0..=MOST_MILLIS)
+        .contains(&millis)
+        .then_some(Span(millis as u64))
 }
 
 #[cfg(test)]
@@ -61,6 +69,7 @@ mod tests {
 
     #[test]
     fn times_are_read_as_mesos_writes_them() {
+        assert_eq!(AgentTimes::MOST, Span::minutes(28 * 24 * 60));
         for (text, millis) in [
             ("15mins", 900_000),
             ("5secs", 5_000),
@@ -73,13 +82,16 @@ mod tests {
             ("1ns", 1),
             ("1001us", 2),
             (".5secs", 500),
+            ("29days", 2_419_200_000),
+            ("2419200001ms", 2_419_200_000),
+            ("99999999999999999999weeks", 2_419_200_000),
         ] {
             assert_eq!(duration(text), Some(Span(millis)), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_time_that_anybody_waits_for_is_not_known() {
+    fn what_is_no_time_is_not_known() {
         let long = format!("{}secs", "1".repeat(100));
         for text in [
             "",
@@ -94,9 +106,6 @@ mod tests {
             "1e3secs",
             "1.2.3secs",
             ".secs",
-            "29days",
-            "2419200001ms",
-            "99999999999999999999weeks",
             "0x10secs",
             "15mins\n",
             "１５mins",
