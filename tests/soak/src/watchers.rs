@@ -19,8 +19,9 @@ use crate::recorder::Recorder;
 /// How long one read of a watch waits before the watcher looks whether it is to end.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
-/// Time before a broken watch is begun again.
+/// Time before a broken watch is begun again. It doubles while no answer comes, as clients do that mean well.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
+const AGAIN_AFTER_AT_MOST: Duration = Duration::from_secs(8);
 
 /// Threads that watch until they are stopped.
 pub struct Watchers {
@@ -125,7 +126,9 @@ impl Watcher {
     /// Watches a job to its end. What breaks is begun again at the next gateway, from the last token.
     fn watch(&self, job: &str) -> Result<()> {
         let (mut token, mut began) = (String::new(), false);
+        let mut wait = AGAIN_AFTER;
         while !self.stop.load(Ordering::SeqCst) {
+            let before = token.clone();
             let path = format!("/v1/jobs/{job}:watch?resumeToken={}", http::escaped(&token));
             let ask = Ask::get(&path).within(READ_WITHIN);
             if let Ok((200, mut body)) = http::stream(self.client.gateway()?, &ask)
@@ -133,7 +136,12 @@ impl Watcher {
             {
                 return Ok(());
             }
-            thread::sleep(AGAIN_AFTER);
+            wait = if token == before {
+                (wait * 2).min(AGAIN_AFTER_AT_MOST)
+            } else {
+                AGAIN_AFTER
+            };
+            thread::sleep(wait);
         }
         Ok(())
     }
