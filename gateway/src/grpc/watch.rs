@@ -156,6 +156,9 @@ impl Watch {
                     read_at = (!is_sure).then(|| Instant::now() + AGAIN);
                 }
                 heard = news.recv() => match heard {
+                    // The watch stands before what it is to read itself. A reading of the feed may begin behind
+                    // that, and what lies between would count as told.
+                    Ok(News::Read(_)) if read_at.is_some() => {}
                     Ok(News::Read(reading)) => self.tell(&reading, answers).await?,
                     Ok(News::Gap) | Err(RecvError::Lagged(_)) => read_at = Some(Instant::now()),
                     // The feed is held here.

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use echelon_core_model::change::JobChanges;
 use echelon_core_model::job::{JobState, Progress};
 use echelon_core_model::store::{
-    Batch, Consistency, Decided, Decision, Event, Leadership, Op, Query, Reading, Role, Stamp, Write,
+    Batch, Consistency, Decided, Decision, Event, Leadership, Op, Query, Reading, Role, Stamp, TroubleKind,
+    Write,
 };
 use echelon_core_model::{Epoch, JobId, Reason, ReasonCode, Timestamp};
 use echelon_io_membership::Role as Member;
@@ -24,10 +25,25 @@ use v1::job_service_client::JobServiceClient;
 /// Three times what is promised of a change on an idle system.
 const SOON: Duration = Duration::from_millis(450);
 
+/// How often a gateway tries a read.
+const TRIES: usize = 4;
+
 /// A storage in memory that counts the reads that are about jobs.
 struct Counting {
     inner: MemoryStore,
     reads: AtomicUsize,
+    /// So many of the next reads of events fail.
+    fails: AtomicUsize,
+}
+
+/// A read was not answered.
+fn unanswered() -> StoreError {
+    StoreError::Unavailable {
+        what: "a read of events".to_owned(),
+        may_be_done: false,
+        kind: TroubleKind::NoAnswer,
+        source: "for a test".into(),
+    }
 }
 
 #[async_trait]
@@ -43,6 +59,15 @@ impl Store for Counting {
                 | Query::EventEnds(..)
         );
         self.reads.fetch_add(usize::from(is_of_job), Ordering::Relaxed);
+        let one_less = |left: usize| left.checked_sub(1);
+        if matches!(query, Query::Events { .. })
+            && self
+                .fails
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+                .is_ok()
+        {
+            return Err(unanswered());
+        }
         self.inner.read(query, consistency).await
     }
 
@@ -82,6 +107,7 @@ impl Watched {
         let store = Arc::new(Counting {
             inner: MemoryStore::new(),
             reads: AtomicUsize::new(0),
+            fails: AtomicUsize::new(0),
         });
         // Only what is told counts.
         let hour = |config: &mut echelon_gateway::Config| config.watch_round = Duration::from_secs(3600);
@@ -235,6 +261,29 @@ async fn a_watch_misses_nothing_of_a_clock_that_is_behind_and_goes_on_where_it_w
             stream = watched.watch(&token).await;
         }
     }
+    watched.world.shutdown.begin();
+}
+
+/// A watch whose first read fails while others hear of a change: it is told what was there before, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_could_not_read_at_first_misses_nothing() {
+    let mut watched = Watched::start().await;
+    let mut first = watched.watch("").await;
+    first.next().await.unwrap().unwrap();
+    watched.happens(now()).await;
+    watched.quiet().await;
+    watched.store.fails.store(TRIES, Ordering::SeqCst);
+    let mut second = watched.watch("").await;
+    while watched.store.fails.load(Ordering::SeqCst) > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    watched.happens(now()).await;
+    let mut told = 0;
+    while told < 2 {
+        let heard = tokio::time::timeout(Duration::from_secs(5), second.next()).await;
+        told += heard.expect("an event is missed").unwrap().unwrap().events.len();
+    }
+    assert_eq!(told, 2, "an event is told twice");
     watched.world.shutdown.begin();
 }
 
