@@ -248,6 +248,13 @@ pub enum Event {
         /// Their names: time, state and the like.
         events: Vec<String>,
     },
+    /// A watcher was told that its job has ended, and watches it no more.
+    WatchEnded {
+        /// Its number.
+        watcher: u32,
+        /// The job.
+        job: String,
+    },
     /// The events of a job, read in the end.
     Stored {
         /// The job.

@@ -405,6 +405,30 @@ fn an_event_that_a_watcher_did_not_see_is_missed() {
     };
     assert_eq!(play(&["one", "two"]).broken(), vec![]);
     assert_eq!(play(&["two"]).rules(), [Rule::Missed]);
+    // the job had ended for the watcher before a backup was put back
+    let put_back = |is_ended: bool| {
+        let ended = Event::WatchEnded {
+            watcher: 3,
+            job: "service".to_owned(),
+        };
+        let mut lines = play(&["two"]).history.lines;
+        let place = lines.len() - 2;
+        let at = 7000;
+        lines.insert(
+            place,
+            Line {
+                at,
+                event: Event::BackupBack,
+            },
+        );
+        if is_ended {
+            lines.insert(place, Line { at, event: ended });
+        }
+        let rules = crate::watches::judge(&History { lines });
+        rules.iter().map(|found| found.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(put_back(true), []);
+    assert_eq!(put_back(false), [Rule::Missed]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(crate) fn judge(history: &History) -> Vec<Broken> {
     let mut known = Known::new();
     // when a job's events were read in the end, and what they were
     let mut stored: BTreeMap<&str, (u64, &Vec<String>)> = BTreeMap::new();
+    let mut ended: BTreeSet<(u32, &str)> = BTreeSet::new();
     for line in &history.lines {
         match &line.event {
             Event::WatchBegan {
@@ -23,6 +24,11 @@ pub(crate) fn judge(history: &History) -> Vec<Broken> {
                 .entry((*watcher, job))
                 .or_default()
                 .extend(events.iter().map(String::as_str)),
+            Event::WatchEnded { watcher, job } => {
+                ended.insert((*watcher, job));
+            }
+            // these jobs had ended and may run again, which is another history than the one that was watched
+            Event::BackupBack => known.retain(|watch, _| !ended.contains(watch)),
             Event::Stored { job, events } => {
                 stored.insert(job, (line.at, events));
             }

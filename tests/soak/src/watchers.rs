@@ -134,6 +134,10 @@ impl Watcher {
             if let Ok((200, mut body)) = http::stream(self.client.gateway()?, &ask)
                 && self.read(job, &mut body, (&mut token, &mut began))?
             {
+                self.recorder.tell(Event::WatchEnded {
+                    watcher: self.number,
+                    job: job.to_owned(),
+                })?;
                 return Ok(());
             }
             wait = if token == before {
