@@ -124,6 +124,8 @@ impl Watch {
         let mut news = feed.news(&self.gateway);
         // When it reads by itself next; `None`: the feed tells all.
         let mut read_at = Some(Instant::now());
+        // Whether it stands before what the feed has told already.
+        let mut is_behind = true;
         let stop = self.gateway.stop.clone();
         loop {
             let read_due = async {
@@ -140,6 +142,7 @@ impl Watch {
                     let had_ended = self.has_ended;
                     let is_sure = match self.read().await {
                         Ok((reading, is_sure)) => {
+                            is_behind = false;
                             self.tell(&reading, answers).await?;
                             is_sure
                         }
@@ -156,11 +159,13 @@ impl Watch {
                     read_at = (!is_sure).then(|| Instant::now() + AGAIN);
                 }
                 heard = news.recv() => match heard {
-                    // The watch stands before what it is to read itself. A reading of the feed may begin behind
-                    // that, and what lies between would count as told.
-                    Ok(News::Read(_)) if read_at.is_some() => {}
+                    // What lies before a reading of the feed would count as told. The own read has it.
+                    Ok(News::Read(_)) if is_behind => {}
                     Ok(News::Read(reading)) => self.tell(&reading, answers).await?,
-                    Ok(News::Gap) | Err(RecvError::Lagged(_)) => read_at = Some(Instant::now()),
+                    Ok(News::Gap) | Err(RecvError::Lagged(_)) => {
+                        is_behind = true;
+                        read_at = Some(Instant::now());
+                    }
                     // The feed is held here.
                     Err(RecvError::Closed) => return Err(End::Left),
                 },
