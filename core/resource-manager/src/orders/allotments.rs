@@ -247,12 +247,13 @@ fn holder(
         Reach::Open | Reach::Cut => line.map_or(said.part, |l| l.allocated(said.part)),
     };
     let down = said.unavailable.min(instances);
+    let moving = moving(facts, (id, job, group), cluster);
     let (down, missing) = if !runs_for_ever(job, group) {
         (0, 0)
     } else if is_silent || is_unread {
         (down, instances.saturating_sub(allocated.max(down)))
     } else {
-        (down, away(facts, (id, job, group), cluster))
+        (down, moving.leaving.saturating_add(moving.unbegun))
     };
     Holder {
         reach,
@@ -261,7 +262,7 @@ fn holder(
         given: line.map_or(0, |l| l.granted()).min(allocated),
         allocated,
         down,
-        leaving: leaving(facts, (id, job, group), cluster),
+        leaving: moving.leaving,
         missing,
     }
 }
@@ -272,26 +273,23 @@ fn runs_for_ever(job: &JobView, group: &GroupName) -> bool {
     spec.is_some_and(|spec| spec.group(group).is_some_and(|g| g.runs_for_ever(spec.kind)))
 }
 
-/// Instances that leave a cluster.
-fn leaving(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
-    let (id, job, group) = of;
-    let slices = job.slices();
-    let here = slices
-        .iter()
-        .filter(|(key, _)| key.group == *group && key.cluster == *cluster);
-    here.map(|(key, ranges)| facts.count(id, key, ranges).leaving)
-        .sum()
+/// Instances on their way from a cluster, or to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moving {
+    /// They leave.
+    leaving: u64,
+    /// They have come and have not begun, although they may, or although a drain has stopped them where they ran.
+    unbegun: u64,
 }
 
-/// Instances that leave a cluster, and those that have come to it and have not begun, although they may, or although a
-/// drain has stopped them where they ran.
-fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> u64 {
+fn moving(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &ClusterId) -> Moving {
     let (id, job, group) = of;
     let slices = job.slices();
     let here = slices
         .iter()
         .filter(|(key, _)| key.group == *group && key.cluster == *cluster);
-    here.map(|(key, ranges)| {
+    let mut all = Moving::default();
+    for (key, ranges) in here {
         let count = facts.count(id, key, ranges);
         let granted = job.grants.get(key).map_or(0, |g| g.granted());
         let moved = ranges.iter().filter(|r| r.former.is_some());
@@ -300,7 +298,8 @@ fn away(facts: &FederationFacts, of: (JobId, &JobView, &GroupName), cluster: &Cl
         let unbegun = moved.saturating_sub(count.active);
         let inactive = count.unended().saturating_sub(count.active);
         let drained = moved_and_bound(job, group, ranges).min(inactive);
-        count.leaving.saturating_add(unbegun.max(drained))
-    })
-    .sum()
+        all.leaving = all.leaving.saturating_add(count.leaving);
+        all.unbegun = all.unbegun.saturating_add(unbegun.max(drained));
+    }
+    all
 }
