@@ -30,7 +30,7 @@ const PATIENCE: Span = Span::seconds(40);
 const LISTED: Span = Span::seconds(75);
 /// From the end of a wait to the moment when all runs elsewhere: what new leaders lose, and the launch.
 const BACK_WITHIN: Span = Span::minutes(4);
-/// What questions take that nobody answers, of up to three leaders.
+/// What questions take that no agent answers, of up to three leaders.
 const UNANSWERED: Span = Span::minutes(18);
 
 /// What came of a world in which agents were gone.
@@ -38,8 +38,8 @@ const UNANSWERED: Span = Span::minutes(18);
 pub struct GoneAgents {
     /// Instances that ran there and began elsewhere.
     pub replaced: u64,
-    /// How long executors waited for their agents.
-    pub recovery: Span,
+    /// How long executors waited for their agents; none where no agent has told.
+    pub recovery: Option<Span>,
     /// How the world ended.
     pub outcome: Outcome,
 }
@@ -109,14 +109,14 @@ impl World {
         let first = world.clusters.first();
         let agents: Vec<AgentId> = first.iter().flat_map(|c| c.mesos.agent_ids()).cloned().collect();
         let times = first.zip(agents.first()).and_then(|(c, agent)| c.times_of(agent));
-        let recovery = times.and_then(|times| times.recovery).unwrap_or(RECOVERY_TIMEOUT);
+        let recovery = times.and_then(|times| times.recovery);
         let jobs: Vec<JobId> = world.users.0.iter().filter_map(|user| user.job).collect();
         let one = world.dice.silences.index(agents.len());
         let step = 1 + world.dice.silences.index(agents.len().saturating_sub(1));
         let other = (one + step) % agents.len().max(1);
         let mut replaced = 0;
-        if let ([usual, impatient, waiting], Some(marked), Some(old)) =
-            (&jobs[..], agents.get(one), agents.get(other))
+        if let ([usual, impatient, waiting], Some(marked), Some(old), Some(recovery)) =
+            (&jobs[..], agents.get(one), agents.get(other), recovery)
         {
             let jobs = GoneJobs {
                 usual: *usual,
@@ -127,7 +127,7 @@ impl World {
             replaced += world.judge_marked(&jobs, marked);
             replaced += world.judge_replaced(&jobs, old, recovery);
         } else {
-            world.note_gone("the jobs were not created".to_owned());
+            world.note_gone("the jobs were not created, or an agent tells no flags".to_owned());
         }
         world.judge_end();
         GoneAgents {

@@ -103,6 +103,23 @@ pub struct FaultRates {
     pub shares: u32,
 }
 
+impl FaultRates {
+    /// Some faults of Echelon's processes and of what they speak with. Agents and masters stay.
+    #[must_use]
+    pub fn of_echelon() -> Self {
+        Self {
+            crashes: 3,
+            pauses: 2,
+            blips: 2,
+            links: 2,
+            streams: 2,
+            storage: 10,
+            calls: 10,
+            ..Self::default()
+        }
+    }
+}
+
 impl Options {
     /// A small world in which nothing goes wrong.
     #[must_use]

@@ -25,9 +25,9 @@ fn play(seeds: std::ops::RangeInclusive<u64>, options: &Options) -> (u64, BTreeS
     for seed in seeds {
         let end = World::gone(seed, options.clone());
         let tail = end.outcome.tail.join("\n");
-        assert_eq!(end.outcome.broken, [], "seed {seed}, {}: {tail}", end.recovery);
+        assert_eq!(end.outcome.broken, [], "seed {seed}, {:?}: {tail}", end.recovery);
         replaced += end.replaced;
-        recoveries.insert(end.recovery);
+        recoveries.extend(end.recovery);
     }
     (replaced, recoveries)
 }
@@ -42,16 +42,7 @@ fn what_ran_on_agents_that_are_gone_comes_back_in_time_and_never_twice() {
 #[test]
 fn whatever_else_goes_wrong_meanwhile() {
     let options = Options {
-        faults: FaultRates {
-            crashes: 3,
-            pauses: 2,
-            blips: 2,
-            links: 2,
-            streams: 2,
-            storage: 10,
-            calls: 10,
-            ..FaultRates::default()
-        },
+        faults: FaultRates::of_echelon(),
         ..calm()
     };
     let (replaced, _) = play(1..=20, &options);

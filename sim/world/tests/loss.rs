@@ -36,16 +36,7 @@ fn what_runs_at_a_lost_cluster_is_replaced_and_runs_once_after_its_return() {
 #[test]
 fn whatever_else_goes_wrong_meanwhile() {
     let options = Options {
-        faults: FaultRates {
-            crashes: 3,
-            pauses: 2,
-            blips: 2,
-            links: 2,
-            streams: 2,
-            storage: 10,
-            calls: 10,
-            ..FaultRates::default()
-        },
+        faults: FaultRates::of_echelon(),
         ..calm()
     };
     let replaced = play(1..=20, &options);
