@@ -322,7 +322,8 @@ pub fn markdown(rows: &[Row]) -> String {
     table
 }
 
-/// The most memory that a process took, and the most that it may have taken, in MiB; empty where none was looked at.
+/// The most memory that a process took, and the most that it may have taken, in MiB.
+/// Empty where none was looked at.
 fn memory(rows: &[&Row]) -> String {
     let worst = rows
         .iter()

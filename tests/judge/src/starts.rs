@@ -50,7 +50,12 @@ pub(crate) fn judge(history: &History) -> Vec<Broken> {
             _ => continue,
         };
         let Some(now) = &mut failing else { continue };
-        let runs = now.failed.entry(instance_of(run)).or_default();
+        let Some(instance) = instance_of(run) else {
+            let text = format!("run {run} has no name of a run");
+            broken.push(Broken::new(Rule::FailedAgain, line.at, text));
+            continue;
+        };
+        let runs = now.failed.entry(instance).or_default();
         if runs.contains(&run.as_str()) {
             continue;
         }
@@ -74,7 +79,8 @@ impl<'a> Failing<'a> {
 }
 
 /// The instance of a run: `JOB.GROUP.INDEX` of `JOB.GROUP.INDEX.GENERATION.RUN`.
-fn instance_of(run: &str) -> &str {
-    let end = run.rmatch_indices('.').nth(1).map(|(at, _)| at);
-    end.and_then(|end| run.get(..end)).unwrap_or(run)
+fn instance_of(run: &str) -> Option<&str> {
+    let (generation, _) = run.rsplit_once('.')?;
+    let (instance, _) = generation.rsplit_once('.')?;
+    Some(instance)
 }

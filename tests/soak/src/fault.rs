@@ -51,10 +51,11 @@ pub enum Action {
     Broken,
     /// An operator has its tasks moved away, and takes it back.
     Drained,
-    /// An operator marks it as gone, for which it ends its tasks. When the fault ends it is started again as a new one.
+    /// An operator marks it as gone, for which it ends its tasks.
+    /// When the fault ends it is started again as a new one.
     Gone,
-    /// It is killed and loses its work folder. It is started again at once, as a new one at the same address; the tasks
-    /// of the old one live on until their executors give it up.
+    /// It is killed and loses its work folder. It is started again at once, as a new one at the same address.
+    /// The tasks of the old one live on until their executors give it up.
     Replaced,
     /// Its port gets requests of which small ones cause much, and connections that say nothing.
     Hostile,
@@ -298,8 +299,8 @@ impl Fault {
             .collect()
     }
 
-    /// Whether it can be done to this kind of Mesos. Shards find real masters in ZooKeeper, past any proxy; all simulated
-    /// agents of a cluster are one process.
+    /// Whether it can be done to this kind of Mesos. Shards find real masters in ZooKeeper, past any proxy.
+    /// All simulated agents of a cluster are one process.
     const fn suits(self, mesos: MesosKind) -> bool {
         match self.subject {
             Subject::Agent => {

@@ -14,14 +14,15 @@ use echelon_tests::wait;
 use echelon_tests_judge::Event;
 
 /// Connections that send nothing, and those that send half of something.
-const SILENT: usize = 1_000;
-const HALF: usize = 100;
+const SILENT: u32 = 1_000;
+const HALF: u32 = 100;
 
 /// Threads that send hostile requests one after another.
 const SENDERS: u64 = 2;
 
-/// Bytes of the small request, in which empty groups once took a gigabyte, and of the largest one that is taken.
-const SIZES: [usize; 2] = [292 << 10, 1_000 << 10];
+/// KiB of the small request, in which empty groups once took a gigabyte, and of the largest one that is taken.
+const SMALL_KIB: u32 = 292;
+const LARGE_KIB: u32 = 1_000;
 
 /// Time between two requests of a sender.
 const EVERY: Duration = Duration::from_millis(100);
@@ -92,7 +93,7 @@ impl Hostility {
         let path = format!("/proc/{pid}/clear_refs");
         fs::write(&path, "5").with_context(|| format!("write {path}"))?;
         let before = memory(pid, "VmRSS")?;
-        let (senders, connections) = (Vec::new(), Vec::with_capacity(SILENT + HALF));
+        let (senders, connections) = (Vec::new(), Vec::new());
         let mut hostility = Self {
             process: process.to_owned(),
             pid,
@@ -172,10 +173,9 @@ impl Drop for Hostility {
 
 /// KiB that all of it may take.
 fn allowed(port: Port) -> u64 {
-    let connections = u64::try_from(SILENT + HALF).unwrap_or(u64::MAX) * CONNECTION_KIB;
-    let largest = SIZES.iter().max().copied().unwrap_or(0);
+    let connections = u64::from(SILENT + HALF) * CONNECTION_KIB;
     // a mebibyte and eight times its size for each request
-    let request = 1024 + 8 * u64::try_from(largest >> 10).unwrap_or(u64::MAX);
+    let request = 1024 + 8 * u64::from(LARGE_KIB);
     let requests = match port {
         Port::Api => SENDERS * request,
         Port::Calls => 0,
@@ -207,7 +207,7 @@ const fn half(port: Port) -> &'static [u8] {
 
 /// Sends one hostile request after another until it is stopped.
 fn send(address: SocketAddr, stop: &AtomicBool) -> Result<Refusals> {
-    let bodies = SIZES.map(empty_groups);
+    let bodies = [empty_groups(SMALL_KIB), empty_groups(LARGE_KIB)];
     let mut refusals = Refusals::default();
     for body in bodies.iter().cycle() {
         if stop.load(Ordering::SeqCst) {
@@ -224,10 +224,10 @@ fn send(address: SocketAddr, stop: &AtomicBool) -> Result<Refusals> {
     Ok(refusals)
 }
 
-/// A job of so many bytes that has as many empty groups as fit.
-fn empty_groups(bytes: usize) -> String {
-    let mut groups = "{},".repeat(bytes / 3);
-    groups.pop();
+/// A job of so many KiB that has as many empty groups as fit.
+fn empty_groups(kib: u32) -> String {
+    let groups: Vec<&str> = (0..kib * 1024 / 3).map(|_| "{}").collect();
+    let groups = groups.join(",");
     format!(r#"{{"spec": {{"name": "hostile", "kind": "batch", "groups": [{groups}]}}}}"#)
 }
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_hostile_job_has_the_size_that_was_asked_for() {
-        let body = empty_groups(292 << 10);
+        let body = empty_groups(SMALL_KIB);
         assert!((292 << 10..293 << 10).contains(&body.len()), "{}", body.len());
         let job: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(job["spec"]["groups"].as_array().unwrap().len(), (292 << 10) / 3);
