@@ -24,7 +24,7 @@ pub struct FlagQuestions {
     due: BTreeSet<(Timestamp, HostId)>,
     /// Questions under way, by when they count as lost.
     asked: BTreeSet<(Timestamp, HostId)>,
-    /// Agents whose question is over since this was last taken.
+    /// Agents for which the question is over since this was last taken.
     news: Vec<HostId>,
 }
 
@@ -97,7 +97,7 @@ impl FlagQuestions {
         std::mem::take(&mut self.news)
     }
 
-    /// Questions that nobody has answered for long count as failed.
+    /// Questions without an answer for long count as failed.
     fn give_up_lost(&mut self, now: Timestamp) {
         while let Some((_, host)) = self.asked.first().filter(|(at, _)| *at <= now).cloned() {
             self.failed(&host, now);
@@ -121,7 +121,7 @@ impl FlagQuestions {
 
 impl Hosts {
     /// What the flags say at the address of an agent that was replaced; they are asked for where they are
-    /// not known. `None`: nobody has answered yet.
+    /// not known. `None`: no answer has come yet.
     pub fn times_of_replaced(&mut self, host: &HostId) -> Option<AgentTimes> {
         match self.flags.all.get(host) {
             Some(FlagQuestion::Over(times)) => Some(*times),
@@ -136,7 +136,7 @@ impl Hosts {
         }
     }
 
-    /// Whether flags are asked for whose answer may still come.
+    /// Whether flags are asked for, and an answer may still come.
     #[must_use]
     pub fn awaits_flags(&self, host: &HostId) -> bool {
         let question = self.flags.all.get(host);

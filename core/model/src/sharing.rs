@@ -49,8 +49,8 @@ pub struct QuotaLimit {
     pub limit: u64,
     /// What it lets our tasks have, beside what it counts of others, in the kind's unit.
     pub ours: u64,
-    /// The most of that which one host may have: what an agent reserves for our role, and what is left of the limit
-    /// beyond all that agents reserve for it.
+    /// The most of that which one host may have: what an agent reserves for our role, and what is left of
+    /// the limit beyond all that agents reserve for it.
     pub one_host: u64,
 }
 

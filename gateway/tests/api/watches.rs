@@ -264,7 +264,7 @@ async fn a_watch_misses_nothing_of_a_clock_that_is_behind_and_goes_on_where_it_w
     watched.world.shutdown.begin();
 }
 
-/// A watch whose first read fails while others hear of a change: it is told what was there before, too.
+/// The first read of a watch fails while others hear of a change: it is told what was there before, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_could_not_read_at_first_misses_nothing() {
     let mut watched = Watched::start().await;

@@ -30,7 +30,7 @@ pub(crate) struct Agent {
     /// Its process lives.
     pub up: bool,
     /// Since when its executors are without it: its process has ended and left its tasks running. An executor
-    /// whose command ends meanwhile ends unreported.
+    /// that ends meanwhile, with its command, is not reported.
     pub stopped_at: Option<Timestamp>,
     /// The network lets it talk to the master.
     pub linked: bool,

@@ -152,7 +152,7 @@ impl Cluster {
         })
     }
 
-    /// The agent whose process listens at an address.
+    /// The agent with a process that listens at an address.
     #[must_use]
     pub fn agent_at(&self, ip: &str, port: u16) -> Option<&AgentId> {
         let mut up = self.agents.values().filter(|agent| agent.is_reachable());

@@ -1,4 +1,4 @@
-//! Flags of agents: of whom they are asked, how often, and what stays unknown.
+//! Flags of agents: which agent is asked, how often, and what stays unknown.
 
 use super::agents::{agent, listed};
 use super::{a, at, disconnected, launch, offer, say, subscribed, update, with_offers};
@@ -17,7 +17,7 @@ fn successor(of: &HostId) -> Agent {
     Agent {
         hostname: Arc::from(format!("{of}.example")),
         address: format!("{of}.example:5051"),
-        ..agent(&format!("{of}-anew"), 0)
+        ..agent(&format!("{of}-new"), 0)
     }
 }
 
@@ -80,12 +80,12 @@ fn the_agent_at_the_address_is_asked_once_and_only_when_somebody_wants_to_know()
     assert_eq!(hosts.times_of_replaced(&a()), Some(times(60)));
     assert!(!hosts.awaits_flags(&a()));
     assert_eq!((hosts.read_flags(at(900)), hosts.next_flags()), (vec![], None));
-    // What nobody has asked for is no answer.
+    // An answer without a question does not count.
     hosts.on_event(&told(&a(), times(1)), at(901));
     assert_eq!(hosts.times_of_replaced(&a()), Some(times(60)));
     // One that is not replaced is asked nothing.
-    assert_eq!(hosts.times_of_replaced(&HostId::new("a-anew")), None);
-    assert!(!hosts.awaits_flags(&HostId::new("a-anew")));
+    assert_eq!(hosts.times_of_replaced(&HostId::new("a-new")), None);
+    assert!(!hosts.awaits_flags(&HostId::new("a-new")));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn eight_are_asked_at_a_time_and_none_without_a_subscription() {
     };
     hosts.on_event(&told(first, times(1)), at(65));
     assert_eq!(hosts.read_flags(at(65)).len(), 1);
-    // Those that nobody answers make room for the others.
+    // Those without an answer make room for the others.
     assert_eq!(hosts.read_flags(at(126)).len(), 3);
 }
 

@@ -276,7 +276,7 @@ fn an_instance_that_keeps_data_waits_for_its_volume_after_an_operators_word() {
     assert_eq!(codes, [ReasonCode::HostVolume]);
 }
 
-/// Flags of agents whose executors live on for so many minutes, and have half a minute to end.
+/// Flags of agents: executors live on for so many minutes, and have half a minute to end.
 fn flags(minutes: u64) -> AgentTimes {
     AgentTimes {
         recovery: Some(Span::minutes(minutes)),
@@ -298,7 +298,7 @@ fn asked(w: &World) -> usize {
     w.calls.iter().filter(is_question).count()
 }
 
-/// A service whose agent was replaced where agents tell these flags; when that is known.
+/// A service on an agent that was replaced, once that is known. Agents tell these flags.
 fn replaced(told: Option<AgentTimes>) -> World {
     let (mut w, host) = runs(&patient(JobKind::Service));
     w.cluster.times = told;
@@ -373,7 +373,7 @@ fn a_new_leader_asks_where_flags_are_not_known_and_ends_nothing_before() {
     assert_eq!(times(&w), Some(flags(60)));
     w.run(Span::minutes(60));
     assert_eq!(seen(&w), (RunState::Running, 2));
-    // Where nobody answers the new leader either, its questions have an end.
+    // Where no agent answers the new leader either, its questions have an end.
     let mut w = replaced(None);
     w.run(less(RECOVERY, 3));
     taken_over(&mut w);

@@ -119,7 +119,8 @@ impl Runner {
         supervisor.terminate();
     }
 
-    /// Logs a task that its agent tells to have dropped. It is logged again with each repetition of that update.
+    /// Logs a task that its agent tells to have dropped.
+    /// It is logged again with each repetition of that update.
     pub(crate) fn note_dropped(&self, event: &Event) {
         let Some(path) = &self.config.run_log else { return };
         let Some(status) = event.update.as_ref().map(|update| &update.status) else {
